@@ -1,0 +1,125 @@
+#!/bin/sh
+# Sets the project up in .venv and runs it. Needs python3 (3.11 or newer, with venv) and a network for pip.
+set -eu
+
+root=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
+venv=$root/.venv
+python=$venv/bin/python
+
+usage() {
+    cat <<'END'
+memorytree: a memory that learns
+
+usage: ./mt COMMAND [ARGUMENTS]
+
+  demo      learn a few-shot task from the docstrings on this machine and watch it happen
+  test      lint, types, all tests, then the engine's tests with bounds checks (arguments go to the first pytest)
+  bench     speed and accuracy beside other systems; "./mt bench --help" lists the benchmarks
+  lint      ruff check, ruff format --check and mypy
+  format    ruff format, and the lint fixes that are safe
+  help      this text
+
+The first run of a command makes .venv and installs what that command needs; later runs start at once.
+PYTHON=/path/to/python ./mt ... picks the interpreter to make .venv with.
+END
+}
+
+say() { printf '%s\n' "mt: $*" >&2; }
+chat() { [ -n "${CI:-}" ] || say "$@"; }
+die() {
+    say "$@"
+    exit 1
+}
+
+recent_enough() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; }
+
+find_python() {
+    if [ -n "${PYTHON:-}" ]; then
+        command -v "$PYTHON" >/dev/null 2>&1 || die "PYTHON=$PYTHON: no such program"
+        recent_enough "$PYTHON" || die "PYTHON=$PYTHON is older than Python 3.11, or does not start"
+        found=$PYTHON
+        return
+    fi
+    for found in python3 python3.13 python3.12 python3.11 python3.14; do
+        if command -v "$found" >/dev/null 2>&1 && recent_enough "$found"; then return; fi
+    done
+    command -v python3 >/dev/null 2>&1 || die "python3 was not found; memorytree needs Python 3.11 or newer"
+    die "python3 is $(python3 -V 2>&1 || true); memorytree needs Python 3.11 or newer"
+}
+
+make_venv() {
+    find_python
+    "$found" -c 'import ensurepip, venv' >/dev/null 2>&1 ||
+        die "$found has no venv module (on Debian and Ubuntu: apt install python3-venv)"
+    rm -rf "$venv"
+    "$found" -m venv "$venv" || die "could not make $venv"
+}
+
+# An editable install remembers where the checkout is, so the stamp holds that as well as what is asked for.
+stamp_text() { printf '%s\n' "$root" && cksum <"$root/pyproject.toml"; }
+
+# need EXTRA: have .venv with memorytree[EXTRA], installing only when something changed.
+need() {
+    stamp=$venv/.installed-$1
+    if [ -x "$python" ] && [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$(stamp_text)" ]; then return; fi
+    chat "setting up .venv for \"$1\" (once; a minute or so) ..."
+    recent_enough "$python" && "$python" -m pip --version >/dev/null 2>&1 || make_venv
+    # Byte code is written on first import: compiling all of every package up front takes longer than the download.
+    (cd "$root" && "$python" -m pip install -qq --no-compile --disable-pip-version-check -e ".[$1]") ||
+        die "pip could not install memorytree[$1]; its messages are above"
+    stamp_text >"$stamp"
+}
+
+lint() {
+    "$python" -m ruff check .
+    "$python" -m ruff format --check .
+    "$python" -m mypy
+}
+
+step() { [ -n "${CI:-}" ] || printf '\n== %s\n' "$*"; }
+
+command=${1:-help}
+[ $# -eq 0 ] || shift
+export MPLBACKEND="${MPLBACKEND:-Agg}"
+quiet=''
+[ -z "${CI:-}" ] || quiet=-q
+
+case $command in
+demo)
+    need demo
+    exec "$python" -P -m memorytree.demo "$@"
+    ;;
+bench)
+    need bench
+    export PYTHONPATH="$root${PYTHONPATH:+:$PYTHONPATH}"
+    exec "$python" -P -m benchmarks "$@"
+    ;;
+test)
+    need test
+    cd "$root"
+    step "lint and types"
+    lint
+    step "tests"
+    "$python" -m pytest $quiet "$@"
+    step "engine tests with bounds checks"
+    # Compiled code with and without the checks must not share a cache.
+    NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR="$venv/numba-boundscheck" "$python" -m pytest $quiet -m boundscheck tests
+    ;;
+lint)
+    need test
+    cd "$root"
+    lint
+    ;;
+format)
+    need test
+    cd "$root"
+    "$python" -m ruff check --fix-only --quiet .
+    "$python" -m ruff format .
+    ;;
+help | -h | --help) usage ;;
+*)
+    usage >&2
+    printf '\n' >&2
+    die "no command \"$command\""
+    ;;
+esac
