@@ -138,7 +138,7 @@ def spy_tree(values=range(-6, 6), **settings):
 
 
 @pytest.mark.parametrize(("kind", "learner"), PAIRS)
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(data=st.data())
 def test_every_operation_leaves_the_tree_consistent(kind, learner, data):
     keys, make = KEYS[kind], DENSE_LEARNERS[learner]
@@ -211,14 +211,14 @@ def test_leaves_stay_within_the_limit_on_insertion():
 
 
 @pytest.mark.parametrize(("kind", "learner"), PAIRS)
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(data=st.data())
 def test_a_memory_is_found_immediately_after_its_insertion(kind, learner, data):
     keys = data.draw(
         st.lists(
             KEYS[kind],
             min_size=20,
-            max_size=60,
+            max_size=40,
             unique_by=lambda x: repr(sorted(x.items()) if isinstance(x, dict) else x),
         )
     )
