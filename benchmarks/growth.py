@@ -63,6 +63,7 @@ def run(job: Job) -> Report:
     report.at_most(f"query at one leaf, {sizes[-1]:,} memories", 6, most["query_us"], "µs")
     report.at_most(f"peak memory of the process, {sizes[-1]:,} memories", 2048, most["peak"] / MEGABYTE, "MB")
     report.tables.append(table)
+    report.runs = found
     report.figure = plot(found)
     return report
 

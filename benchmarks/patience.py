@@ -83,6 +83,7 @@ def run(job: Job) -> Report:
     for name, spent in calls.items():
         single.add(name, spent[0], spent[len(spent) // 2])
     report.tables += [starts, single]
+    report.runs = calls
     report.at_most("first answer, empty Numba cache", 10, cold, "s")
     report.at_most("first answer, full Numba cache", 1.5, warm, "s")
     report.at_most("import", 1, imported, "s")

@@ -56,6 +56,7 @@ class Report:
     tables: list[Table] = field(default_factory=list)
     targets: list[Target] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
+    runs: dict = field(default_factory=dict)  # every single run, for the JSON file
     figure: object | None = None  # a matplotlib figure
 
     def at_least(self, what: str, wanted: float, measured: float | None, unit: str = "") -> None:
@@ -133,5 +134,6 @@ def write_report(report: Report, name: str, out: Path, *, quick: bool, seed: int
         "targets": [{**vars(target), "verdict": target.verdict} for target in report.targets],
         "tables": [vars(table) for table in report.tables],
         "missing": report.missing,
+        "runs": report.runs,
     }
     (out / f"{name}.json").write_text(json.dumps(whole, indent=1) + "\n", encoding="utf8")

@@ -21,7 +21,7 @@ def run(job: Job) -> Report:
     )
     job.step("starting", contest.steps)
     report = Report("Vowpal Wabbit's memory tree, sparse keys", __doc__)
-    runs = duel.fight(contest, job)
+    runs = report.runs[contest.name] = duel.fight(contest, job)
     report.tables.append(duel.tabulate(contest, runs))
     duel.judge(report, contest, runs, inserts=20, queries=20)
 

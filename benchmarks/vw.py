@@ -23,7 +23,7 @@ def run(job: Job) -> Report:
     job.step("starting", sum(contest.steps for contest in contests))
     report = Report("Vowpal Wabbit's memory tree, dense keys", __doc__)
     for contest in contests:
-        runs = duel.fight(contest, job)
+        runs = report.runs[contest.name] = duel.fight(contest, job)
         report.tables.append(duel.tabulate(contest, runs))
         duel.judge(report, contest, runs, inserts=30, queries=200, memory=30)
     report.missing = sorted(set(report.missing))
