@@ -32,14 +32,8 @@ def ask_all(tree, keys, k: int = 1, beam: int = 1):
 def anatomy(tree) -> dict:
     """Return depth, leaves and bytes of a tree as plain numbers; `rest` is every byte that is no part of a key."""
     stats = tree.stats()
-    return {
-        "depth": int(stats["depth"]),
-        "average_depth": float(stats["average_depth"]),
-        "leaves": int(stats["leaves"]),
-        "leaf_limit": int(stats["leaf_limit"]),
-        "bytes": int(stats["bytes"]["total"]),
-        "rest": int(stats["bytes"]["total"] - stats["bytes"]["keys"]),
-    }
+    shape = {name: getattr(stats, name) for name in ("depth", "average_depth", "leaves", "leaf_limit")}
+    return {**shape, "bytes": stats.key_bytes + stats.other_bytes, "rest": stats.other_bytes}
 
 
 def warm_up(keys, **options) -> None:
