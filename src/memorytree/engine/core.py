@@ -1,0 +1,136 @@
+"""One tree's numbers: the Python side of the engine. It drives the kernels and knows nothing of values, locks or files."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from memorytree.engine import kernels, state
+from memorytree.engine.state import (
+    COUNT, EQUAL, MEMORIES, NONE, ROOT, Settings,
+)  # fmt: skip
+
+NOBODY = np.empty(0, np.int64)
+NO_TRACES = np.empty((0, 0), np.int64)
+# Regrowing more memories than this (and than a sixteenth of the tree) is done aside, while readers go on.
+LONG_WORK = 16384
+
+
+class Core:
+    """A tree over dense or sparse keys, with the routing given.
+
+    Batches of keys are what the kernels take: a float32 matrix, or (bounds, features, weights) for sparse keys.
+    """
+
+    def __init__(self, sparse: bool, dimension: int, settings: Settings, routing: Any, arrays: Any = None):
+        self.sparse = sparse
+        self.settings = settings
+        self.routing = routing
+        arrays = arrays or state.empty(sparse, dimension, settings, routing)
+        self.counters = arrays["counters"]
+        self.tree = state.make(sparse, settings, routing, arrays)
+
+    def __len__(self) -> int:
+        return int(self.counters[MEMORIES])
+
+    @property
+    def dimension(self) -> int:
+        """Number of features of a dense key."""
+        return int(self.counters[state.DIMENSION])
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Views of the arrays, valid until the next write."""
+        return state.arrays_of(self.tree)
+
+    def copy(self) -> Core:
+        """A tree of its own with the same content."""
+        arrays = {name: array.copy() for name, array in self.arrays().items()}
+        return Core(self.sparse, self.dimension, self.settings, self.routing, arrays)
+
+    def insert(self, X: Any, ids: np.ndarray, progress: np.ndarray, last: int, removed: list) -> int:
+        """Insert rows from where `progress` stands up to last - 1; `removed` gains (row, id) for each memory that had to go.
+
+        Returns NONE, or a node whose regrowing takes long: see to it and call again.
+        """
+        while True:
+            what, which = kernels.insert_rows(self.tree, X, ids, progress, last)
+            if what == kernels.DONE:
+                return NONE
+            if what == kernels.REGROW:
+                if self._is_long_work(which):
+                    return which
+                self.regrow(which)
+            else:
+                removed.append((int(progress[0]) // (1 + self.settings.reroutes), which))
+                node = self.remove(which)
+                if node != NONE:
+                    return node
+
+    def _is_long_work(self, node: int) -> bool:
+        """Whether regrowing a node would keep readers waiting for more than a moment."""
+        if len(self) < LONG_WORK:
+            return False
+        return int(self.arrays()["nodes"][node, COUNT]) > max(LONG_WORK, len(self) // 16)
+
+    def regrow(self, node: int) -> None:
+        """Build the subtree below a node anew."""
+        kernels.regrow(self.tree, node, False)
+
+    def fill(self, X: Any, ids: np.ndarray) -> None:
+        """Put all rows into this empty tree and grow it top-down."""
+        kernels.fill(self.tree, X, ids)
+        kernels.regrow(self.tree, self.counters[ROOT], True)
+
+    def remove(self, id: int) -> int:
+        """Remove a memory that is there. Returns NONE, or a node whose regrowing takes long and is left to the caller."""
+        _, node = kernels.remove(self.tree, id)
+        if node == NONE or self._is_long_work(node):
+            return int(node)
+        self.regrow(node)
+        return NONE
+
+    def reroute(self, times: int) -> None:
+        """Take a random memory out and put it in again, `times` times."""
+        progress = np.zeros(1, np.int64)
+        while (node := kernels.reroute(self.tree, progress, times)) != NONE:
+            self.regrow(node)
+
+    def update(self, X: Any, traces: np.ndarray, ids: np.ndarray, rewards: np.ndarray, progress: np.ndarray, last: int) -> Any:
+        """Learn from rewards for queries from where `progress` stands up to last - 1: (learned, skipped)."""
+        counts = np.zeros(2, np.int64)
+        while (node := kernels.update_rows(self.tree, X, traces, ids, rewards, progress, counts, last)) != NONE:
+            self.regrow(node)
+        return counts
+
+    def sweep(self) -> int:
+        """Put every memory where today's routers send it; returns the number moved."""
+        moved = kernels.sweep(self.tree)
+        self.arrays()["nodes"][:, EQUAL] = 0
+        node = 0
+        while (node := kernels.next_too_full(self.tree, node)) != NONE:
+            kernels.regrow(self.tree, node, True)
+            node += 1
+        return int(moved)
+
+    def query(
+        self,
+        X: Any,
+        rows: tuple[int, int],
+        bounds: np.ndarray,
+        excluded: np.ndarray,
+        ids: np.ndarray,
+        scores: np.ndarray,
+        traces: np.ndarray,
+        beam: int,
+        explore: float,
+        draw: int,
+    ) -> None:
+        """Answer a range of rows into the arrays given."""
+        first, last = rows
+        if explore > 0:
+            kernels.explore_rows(self.tree, X, first, last, bounds, excluded, ids, scores, traces, explore, draw)
+        elif beam > 1:
+            kernels.beam_rows(self.tree, X, first, last, bounds, excluded, ids, scores, traces, beam)
+        else:
+            kernels.query_rows(self.tree, X, first, last, bounds, excluded, ids, scores, traces)

@@ -1,0 +1,115 @@
+"""The few operations in which kinds of trees differ. Algorithms call these; `body_for` gives them their bodies.
+
+For dense keys x is a float32 array; for sparse keys it is a pair (features, weights), sorted by feature.
+"""
+
+
+def row_of(tree, X, i):
+    """Row i of a batch of keys, as x."""
+
+
+def prepare(tree, x):
+    """x in the form in which it is compared with stored keys."""
+
+
+def dissimilarity(tree, slot, prepared):
+    """How badly the key in a slot fits: squared distance, or 1 - cosine. Zero distance means an equal key."""
+
+
+def load_key(tree, slot):
+    """The key in a slot as x, a view that stays valid until keys are stored."""
+
+
+def copy_key(tree, slot):
+    """The key in a slot as x, a copy."""
+
+
+def store_key(tree, slot, x):
+    """Put x into a slot."""
+
+
+def move_key(tree, source, target):
+    """Move a key between slots."""
+
+
+def drop_key(tree, slot):
+    """A key has gone."""
+
+
+def same_key(tree, slot, other):
+    """Whether two slots hold equal keys."""
+
+
+def key_bits(tree, x):
+    """A 64-bit fingerprint of x."""
+
+
+def reserve_keys(tree):
+    """Give key storage as many places as there are slots."""
+
+
+def reserve_routers(tree):
+    """Give router storage as many places as there are nodes."""
+
+
+def margin(tree, node, x):
+    """g(x): routes left where it is at most 0, right otherwise."""
+
+
+def reset_router(tree, node):
+    """A fresh router: g = 0 everywhere."""
+
+
+def release_router(tree, node):
+    """The node has gone."""
+
+
+def add_to_router(tree, node, x, scale):
+    """router += scale * x."""
+
+
+def scale_router(tree, node, scale):
+    """router *= scale."""
+
+
+def router_norm(tree, node):
+    """The length of the router, kept up to date by the four functions around this one."""
+
+
+def measure_router(tree, node):
+    """Bring the length of the router up to date."""
+
+
+def set_threshold(tree, node, threshold):
+    """g routes left up to this threshold."""
+
+
+def threshold_of(tree, node):
+    """The threshold of a node's router."""
+
+
+def learn(tree, node, x, y, weight):
+    """One step of the router's learner towards y (-1 or 1) on x."""
+
+
+def note_key(tree, x):
+    """A key has been inserted: keep what is known of all keys up to date."""
+
+
+def step(tree, node, x, left_count, right_count):
+    """One step of Insert at a node (Algorithm 4, lines 2-6): True is right."""
+
+
+def cut(tree, node, order, first, last, sides, settle):
+    """Make a router that parts the memories in slots order[first:last]; sides[i] tells where the i-th goes.
+
+    With `settle` every memory goes where the finished router would send it. False: the keys cannot be told apart.
+    """
+
+
+def learn_from_reward(tree, node, x, right, probability, reward):
+    """Algorithm 3, lines 4-6, at an explored internal node; whether anything was learned."""
+
+
+def lift_random(tree):
+    """Algorithm 7, Reroute, lines 1-2: take a random memory out of the tree; (its row, its key)."""

@@ -1,0 +1,268 @@
+"""Dense keys: a slot's key is a row of one float32 matrix, a node's router a row of another.
+
+A router row is [weights ..., bias, threshold, length]. `squares` holds Adagrad's sums, where the routing learns.
+"""
+
+import numpy as np
+
+from memorytree.engine import declared
+from memorytree.engine.compile import body_for, fast_helper, helper
+from memorytree.engine.rng import GAMMA, mix
+from memorytree.engine.state import (
+    COSINE, DIMENSION, INSERTED, MEAN, MEAN_VERSIONS, VERSIONS,
+)  # fmt: skip
+
+
+@fast_helper
+def dot(matrix, row, x):
+    """The one dot product: whoever compares a key with a router or a key goes through here."""
+    total = np.float32(0)
+    for j in range(x.shape[0]):
+        total += matrix[row, j] * x[j]
+    return total
+
+
+@fast_helper
+def squared_distance(matrix, row, x):
+    total = np.float32(0)
+    for j in range(x.shape[0]):
+        difference = matrix[row, j] - x[j]
+        total += difference * difference
+    return total
+
+
+@fast_helper
+def squared_norm(matrix, row, width):
+    total = np.float32(0)
+    for j in range(width):
+        total += matrix[row, j] * matrix[row, j]
+    return total
+
+
+@helper
+def grown(matrix, height):
+    """A taller copy of a matrix."""
+    taller = np.empty((height, matrix.shape[1]), matrix.dtype)
+    for i in range(matrix.shape[0]):
+        for j in range(matrix.shape[1]):
+            taller[i, j] = matrix[i, j]
+    return taller
+
+
+@body_for(declared.row_of, "dense")
+def row_of(tree, X, i):
+    return X[i]
+
+
+@body_for(declared.prepare, "dense")
+def prepare(tree, x):
+    return x
+
+
+@body_for(declared.dissimilarity, "dense")
+def dissimilarity(tree, slot, prepared):
+    keys = tree.keys
+    if tree.settings.scorer == COSINE:
+        x_squared = np.float32(0)
+        for j in range(prepared.shape[0]):
+            x_squared += prepared[j] * prepared[j]
+        lengths = np.sqrt(np.float64(x_squared) * squared_norm(keys, slot, prepared.shape[0]))
+        return 1.0 - dot(keys, slot, prepared) / lengths if lengths > 0 else 1.0
+    return np.float64(squared_distance(keys, slot, prepared))
+
+
+@body_for(declared.load_key, "dense")
+def load_key(tree, slot):
+    return tree.keys[slot]
+
+
+@body_for(declared.copy_key, "dense")
+def copy_key(tree, slot):
+    keys = tree.keys
+    x = np.empty(keys.shape[1], np.float32)
+    for j in range(x.shape[0]):
+        x[j] = keys[slot, j]
+    return x
+
+
+@body_for(declared.store_key, "dense")
+def store_key(tree, slot, x):
+    keys = tree.keys
+    for j in range(x.shape[0]):
+        keys[slot, j] = x[j]
+
+
+@body_for(declared.move_key, "dense")
+def move_key(tree, source, target):
+    keys = tree.keys
+    for j in range(keys.shape[1]):
+        keys[target, j] = keys[source, j]
+
+
+@body_for(declared.drop_key, "dense")
+def drop_key(tree, slot):
+    pass
+
+
+@body_for(declared.same_key, "dense")
+def same_key(tree, slot, other):
+    keys = tree.keys
+    for j in range(keys.shape[1]):
+        if keys[slot, j] != keys[other, j]:
+            return False
+    return True
+
+
+@body_for(declared.key_bits, "dense")
+def key_bits(tree, x):
+    bits = np.uint64(x.shape[0])
+    for j in range(x.shape[0]):
+        bits = mix(bits + GAMMA * np.uint64(np.float32(x[j] + np.float32(0)).view(np.uint32)))
+    return bits
+
+
+@body_for(declared.reserve_keys, "dense")
+def reserve_keys(tree):
+    tree.keys = grown(tree.keys, tree.slots.shape[0])
+
+
+@body_for(declared.reserve_routers, "dense")
+def reserve_routers(tree):
+    tree.routers = grown(tree.routers, tree.nodes.shape[0])
+    if tree.routing.learns:
+        tree.squares = grown(tree.squares, tree.nodes.shape[0])
+
+
+@body_for(declared.margin, "dense")
+def margin(tree, node, x):
+    routers = tree.routers
+    d = x.shape[0]
+    return dot(routers, node, x) + routers[node, d] - routers[node, d + 1]
+
+
+@body_for(declared.reset_router, "dense")
+def reset_router(tree, node):
+    routers = tree.routers
+    for j in range(routers.shape[1]):
+        routers[node, j] = 0
+    if tree.routing.learns:
+        squares = tree.squares
+        for j in range(squares.shape[1]):
+            squares[node, j] = 0
+    tree.nodes[node, MEAN] = tree.counters[VERSIONS] - 1
+
+
+@body_for(declared.release_router, "dense")
+def release_router(tree, node):
+    pass
+
+
+@body_for(declared.add_to_router, "dense")
+def add_to_router(tree, node, x, scale):
+    routers = tree.routers
+    factor = np.float32(scale)
+    for j in range(x.shape[0]):
+        routers[node, j] += factor * x[j]
+
+
+@body_for(declared.scale_router, "dense")
+def scale_router(tree, node, scale):
+    routers = tree.routers
+    factor = np.float32(scale)
+    for j in range(tree.counters[DIMENSION]):
+        routers[node, j] *= factor
+
+
+@body_for(declared.measure_router, "dense")
+def measure_router(tree, node):
+    routers = tree.routers
+    d = tree.counters[DIMENSION]
+    routers[node, d + 2] = np.sqrt(squared_norm(routers, node, d))
+
+
+@body_for(declared.router_norm, "dense")
+def router_norm(tree, node):
+    return tree.routers[node, tree.counters[DIMENSION] + 2]
+
+
+@body_for(declared.set_threshold, "dense")
+def set_threshold(tree, node, threshold):
+    tree.routers[node, tree.counters[DIMENSION] + 1] = threshold
+
+
+@body_for(declared.threshold_of, "dense")
+def threshold_of(tree, node):
+    return tree.routers[node, tree.counters[DIMENSION] + 1]
+
+
+@fast_helper
+def adagrad_step(routers, squares, node, x, means, version, gradient, rate):
+    """weights -= rate * g / sqrt(sum of g^2), g = gradient * (x - mean); the mean is folded into the bias at once."""
+    d = x.shape[0]
+    shift = np.float32(0)
+    length = np.float32(0)
+    for j in range(d):
+        g = gradient * (x[j] - means[version, j])
+        squares[node, j] += g * g
+        change = rate * g / np.sqrt(squares[node, j] + np.float32(1e-30))
+        weight = routers[node, j] - change
+        routers[node, j] = weight
+        shift += change * means[version, j]
+        length += weight * weight
+    squares[node, d] += gradient * gradient
+    routers[node, d] += shift - rate * gradient / np.sqrt(squares[node, d] + np.float32(1e-30))
+    routers[node, d + 2] = np.sqrt(length)
+
+
+@fast_helper
+def perceptron_step(routers, node, x, means, version, change):
+    """weights += change * (x - mean), the mean folded into the bias."""
+    d = x.shape[0]
+    shift = np.float32(0)
+    length = np.float32(0)
+    for j in range(d):
+        weight = routers[node, j] + change * (x[j] - means[version, j])
+        routers[node, j] = weight
+        shift += change * (x[j] - means[version, j]) * means[version, j]
+        length += weight * weight
+    routers[node, d] += change - shift
+    routers[node, d + 2] = np.sqrt(length)
+
+
+@body_for(declared.learn, "dense")
+def learn(tree, node, x, y, weight):
+    routers = tree.routers
+    routing = tree.routing
+    version = tree.nodes[node, MEAN]
+    raw = dot(routers, node, x) + routers[node, x.shape[0]]
+    if routing.exact:
+        if y * raw <= 0:
+            change = routing.rate * min(np.floor(weight * 4 + 0.5) / 4, 4.0) * y
+            perceptron_step(routers, node, x, tree.means, version, np.float32(change))
+        return
+    gradient = np.float32(weight * (raw - y))
+    adagrad_step(routers, tree.squares, node, x, tree.means, version, gradient, np.float32(routing.rate))
+
+
+@helper
+def publish_mean(tree):
+    """A new version of the mean, for the routers that are made from now on."""
+    version = tree.counters[VERSIONS]
+    if version < MEAN_VERSIONS:
+        for j in range(tree.total.shape[0]):
+            tree.means[version, j] = tree.total[j] / tree.counters[INSERTED]
+        tree.counters[VERSIONS] += 1
+
+
+@body_for(declared.note_key, "dense")
+def note_key(tree, x):
+    if not tree.routing.center:
+        return
+    total = tree.total
+    for j in range(x.shape[0]):
+        total[j] += x[j]
+    tree.counters[INSERTED] += 1
+    inserted = tree.counters[INSERTED]
+    # The mean is renewed at 8, 16, 32 ... keys: a version for each, so that a router always knows which it was made with.
+    if inserted >= 8 and inserted & (inserted - 1) == 0:
+        publish_mean(tree)

@@ -1,0 +1,206 @@
+"""The doors of the engine: what Python calls. Everything else in this room is called from here.
+
+Each door compiles on its first use, so the doors are kept apart: who never explores, sweeps or removes does not wait for it.
+Where a subtree must be regrown, a writing kernel stops and returns that node; the caller has it regrown and calls again.
+"""
+
+import numpy as np
+
+from memorytree.engine import dense, sparse  # noqa: F401  (they give the declared functions their bodies)
+from memorytree.engine import grow, layout, search
+from memorytree.engine.compile import kernel
+from memorytree.engine.declared import learn_from_reward, lift_random, load_key, margin, note_key, prepare, row_of
+from memorytree.engine.rng import seeded, uniform
+from memorytree.engine.grow import regrow
+from memorytree.engine.state import COUNT, GENERATION, LEAF, LEFT, MEMORIES, NEXT_ID, NODES, NONE, RIGHT, ROOT, SLOT
+
+DONE, REGROW, REMOVE = 0, 1, 2
+
+
+@kernel
+def insert_rows(tree, X, ids, progress, last):
+    """Insert rows up to last - 1; ids[i] is the id to take or NONE, and afterwards the id taken. progress[0] counts the steps
+    done: for each row one insertion and d reroutes.
+
+    Returns (DONE, NONE), or what must be done before calling again: (REGROW, node) or (REMOVE, id).
+    """
+    steps = 1 + tree.settings.reroutes
+    while progress[0] < last * steps:
+        i = progress[0] // steps
+        if progress[0] % steps == 0:
+            if ids[i] == NONE:
+                ids[i] = tree.counters[NEXT_ID]
+            obstacle = grow.in_the_way(tree, ids[i])
+            if obstacle != NONE:
+                return REMOVE, obstacle
+            tree.counters[NEXT_ID] = max(tree.counters[NEXT_ID], ids[i] + 1)
+            row, x = layout.new_row(tree, ids[i]), row_of(tree, X, i)
+            note_key(tree, x)
+        else:
+            row, x = lift_random(tree)
+        progress[0] += 1
+        node = grow.place(tree, row, x)
+        if node != NONE:
+            return REGROW, node
+    return DONE, np.int64(NONE)
+
+
+@kernel
+def reroute(tree, progress, times):
+    """Algorithm 7 until progress[0] counts `times`. Returns NONE, or a node to regrow before calling again."""
+    while progress[0] < times and tree.counters[MEMORIES] > 0:
+        progress[0] += 1
+        row, x = grow.lift_random(tree)
+        node = grow.place(tree, row, x)
+        if node != NONE:
+            return node
+    return np.int64(NONE)
+
+
+@kernel
+def fill(tree, X, ids):
+    """Put rows into the root of an empty tree; `regrow` then builds it top-down."""
+    root = tree.counters[ROOT]
+    for i in range(ids.shape[0]):
+        if ids[i] == NONE:
+            ids[i] = tree.counters[NEXT_ID]
+        tree.counters[NEXT_ID] = max(tree.counters[NEXT_ID], ids[i] + 1)
+        x = row_of(tree, X, i)
+        note_key(tree, x)
+        layout.append(tree, root, layout.new_row(tree, ids[i]), x)
+
+
+@kernel
+def remove(tree, id):
+    """Remove a memory. Returns (whether there was one, a node to regrow or NONE)."""
+    row = layout.row_of_id(tree, id)
+    if row == NONE:
+        return False, np.int64(NONE)
+    return True, grow.remove_row(tree, row)
+
+
+@kernel
+def sweep(tree):
+    """Put every memory where today's routers send it, without learning; returns the number moved."""
+    moved = 0
+    for row in range(tree.counters[MEMORIES]):
+        leaf = grow.descend(tree, load_key(tree, tree.rows[row, SLOT]), tree.counters[ROOT])
+        if leaf != tree.rows[row, LEAF]:
+            grow.move_to_leaf(tree, row, leaf)
+            moved += 1
+    return moved
+
+
+@kernel
+def next_too_full(tree, node):
+    """The first leaf from this node number on that holds too much, or NONE."""
+    for leaf in range(node, tree.counters[NODES]):
+        if tree.nodes[leaf, LEFT] == NONE and tree.nodes[leaf, COUNT] > 0 and grow.is_too_full(tree, leaf):
+            return leaf
+    return NONE
+
+
+@kernel
+def query_rows(tree, X, first, last, bounds, excluded, ids, scores, traces):
+    """Follow the routers to one leaf, for rows first .. last - 1; k is the width of `ids`.
+
+    excluded[bounds[i]:bounds[i + 1]] are left out of row i; traces may have no rows.
+    """
+    best_rows, best = np.empty(ids.shape[1], np.int64), np.empty(ids.shape[1], np.float64)
+    path = search.PLACES + 2 * ids.shape[1]
+    for i in range(first, last):
+        x = row_of(tree, X, i)
+        leaf, _ = search.follow(tree, x, i, traces, path)
+        out = excluded[bounds[i] : bounds[i + 1]]
+        found = search.offer_leaf(tree, leaf, x, prepare(tree, x), out, best_rows, best, np.int64(0))
+        search.report(tree, i, found, best_rows, best, ids, scores, traces)
+
+
+@kernel
+def beam_rows(tree, X, first, last, bounds, excluded, ids, scores, traces, beam):
+    """The same over the `beam` most promising leaves."""
+    best_rows, best = np.empty(ids.shape[1], np.int64), np.empty(ids.shape[1], np.float64)
+    path = search.PLACES + 2 * ids.shape[1]
+    for i in range(first, last):
+        x = row_of(tree, X, i)
+        if traces.shape[0]:
+            search.follow(tree, x, i, traces, path)
+        out = excluded[bounds[i] : bounds[i + 1]]
+        found = search.search_beam(tree, x, prepare(tree, x), beam, out, best_rows, best)
+        search.report(tree, i, found, best_rows, best, ids, scores, traces)
+
+
+@kernel
+def explore_rows(tree, X, first, last, bounds, excluded, ids, scores, traces, explore, draw):
+    """The same with exploration (Algorithm 2); row i takes the random numbers of draw + i, and traces must have its row."""
+    best_rows, best = np.empty(ids.shape[1], np.int64), np.empty(ids.shape[1], np.float64)
+    path = search.PLACES + 2 * ids.shape[1]
+    for i in range(first, last):
+        x = row_of(tree, X, i)
+        leaf, steps = search.follow(tree, x, i, traces, path)
+        out = excluded[bounds[i] : bounds[i + 1]]
+        stream = seeded(tree.settings.seed, draw + i)
+        prepared = prepare(tree, x)
+        if uniform(stream) >= explore:
+            found = search.offer_leaf(tree, leaf, x, prepared, out, best_rows, best, np.int64(0))
+        else:
+            found = search.explore_from(tree, x, prepared, leaf, steps, stream, out, best_rows, best, i, traces)
+        search.report(tree, i, found, best_rows, best, ids, scores, traces)
+
+
+@kernel
+def update_rows(tree, X, traces, ids, rewards, progress, counts, last):
+    """Learn from the rewards of queries up to last - 1 (NaN: none observed); for each query lines 1-7 of Algorithm 3 for
+    every rewarded hit, then d reroutes. counts gains (learned, skipped because the node has gone).
+
+    Returns NONE, or a node to regrow before calling again.
+    """
+    steps = 1 + tree.settings.reroutes
+    while progress[0] < last * steps:
+        i = progress[0] // steps
+        now = progress[0] % steps
+        progress[0] += 1
+        if now == 0:
+            for j in range(ids.shape[1]):
+                if ids[i, j] == NONE or np.isnan(rewards[i, j]):
+                    continue
+                if rewards[i, j] > 0:
+                    layout.refresh(tree, ids[i, j])
+                if traces[i, search.BRANCH] == search.AT_NODE:
+                    node, generation = traces[i, search.EXPLORED], traces[i, search.EXPLORED_GENERATION]
+                    right = traces[i, search.ACTION] == 1
+                    alive = node < tree.nodes.shape[0] and tree.nodes[node, GENERATION] == generation
+                    if not alive:
+                        counts[1] += 1
+                    elif learn_from_reward(tree, node, row_of(tree, X, i), right, 0.5, rewards[i, j]):
+                        counts[0] += 1
+        elif tree.counters[MEMORIES] > 0:
+            row, x = lift_random(tree)
+            node = grow.place(tree, row, x)
+            if node != NONE:
+                return node
+    return np.int64(NONE)
+
+
+@kernel
+def locate(tree, id):
+    """(leaf, slot) of a memory, or (NONE, NONE)."""
+    row = layout.row_of_id(tree, id)
+    if row == NONE:
+        return np.int64(NONE), np.int64(NONE)
+    return np.int64(tree.rows[row, LEAF]), np.int64(tree.rows[row, SLOT])
+
+
+@kernel
+def step_margin(tree, node, X):
+    """g(x) at a node for the first key of a batch, and the child it leads to; (0, NONE) at a leaf."""
+    if tree.nodes[node, LEFT] == NONE:
+        return np.float64(0), np.int64(NONE)
+    g = np.float64(margin(tree, node, row_of(tree, X, 0)))
+    return g, np.int64(tree.nodes[node, RIGHT] if g > 0 else tree.nodes[node, LEFT])
+
+
+@kernel
+def limit(tree):
+    """How many memories a leaf may hold now."""
+    return layout.leaf_limit(tree)

@@ -1,0 +1,206 @@
+"""How the tree answers: the leaves that fit a key, and the best memories in them (Algorithm 2, Query)."""
+
+import numpy as np
+
+from memorytree.engine.compile import helper
+from memorytree.engine.declared import dissimilarity, key_bits, margin, prepare, router_norm
+from memorytree.engine.grow import descend
+from memorytree.engine.rng import GAMMA, below, mix, uniform
+from memorytree.engine.state import COSINE, COUNT, GENERATION, LEAF, LEFT, NONE, PARENT, RIGHT, ROOT, START
+
+# What a query did: it followed the routers, explored the other side of a node, or drew at random from a leaf.
+EXPLOIT, AT_NODE, AT_LEAF = 0, 1, 2
+# A trace says how an answer came about: [branch, explored node, its generation, action (1 = right), number of hits, number
+# of steps], then (leaf, generation) of each of the k hits, then (node, generation) of each step, as far as there is room.
+BRANCH, EXPLORED, EXPLORED_GENERATION, ACTION, HITS, STEPS, PLACES = range(7)
+
+
+@helper
+def tie(seed, x_bits, id):
+    """Among equals the larger one comes first: as good as random, and the same every time."""
+    return mix(x_bits ^ mix(np.uint64(seed) + GAMMA * np.uint64(id)))
+
+
+@helper
+def is_excluded(excluded, id):
+    for other in excluded:
+        if other == id:
+            return True
+    return False
+
+
+@helper
+def offer_leaf(tree, leaf, x, prepared, excluded, best_rows, best, found):
+    """Let the memories of a leaf compete for the k best places, kept sorted; returns how many places are filled."""
+    k = best.shape[0]
+    row_ids, slots = tree.row_ids, tree.slots
+    start = np.int64(tree.nodes[leaf, START])
+    for slot in range(start, start + tree.nodes[leaf, COUNT]):
+        badness = dissimilarity(tree, slot, prepared)
+        if found == k and badness > best[k - 1]:
+            continue
+        id = row_ids[slots[slot]]
+        if excluded.shape[0] and is_excluded(excluded, id):
+            continue
+        place = found if found < k else k
+        while place > 0 and badness < best[place - 1]:
+            place -= 1
+        if place > 0 and badness == best[place - 1]:
+            bits = key_bits(tree, x)
+            mine = tie(tree.settings.seed, bits, id)
+            while place > 0 and badness == best[place - 1] and mine > tie(tree.settings.seed, bits, row_ids[best_rows[place - 1]]):
+                place -= 1
+        if place == k:
+            continue
+        if found < k:
+            found += 1
+        for j in range(found - 1, place, -1):
+            best[j] = best[j - 1]
+            best_rows[j] = best_rows[j - 1]
+        best[place] = badness
+        best_rows[place] = slots[slot]
+    return found
+
+
+@helper
+def push(costs, nodes, size, cost, node):
+    """Add to a binary heap, the cheapest on top; the arrays are returned because they may have grown."""
+    if size == costs.shape[0]:
+        longer_costs = np.empty(2 * size, np.float64)
+        longer_nodes = np.empty(2 * size, np.int64)
+        for i in range(size):
+            longer_costs[i] = costs[i]
+            longer_nodes[i] = nodes[i]
+        costs, nodes = longer_costs, longer_nodes
+    place = size
+    while place > 0 and costs[(place - 1) // 2] > cost:
+        costs[place] = costs[(place - 1) // 2]
+        nodes[place] = nodes[(place - 1) // 2]
+        place = (place - 1) // 2
+    costs[place] = cost
+    nodes[place] = node
+    return costs, nodes
+
+
+@helper
+def pop(costs, nodes, size):
+    """Take the top off a heap that had `size` entries, and put it behind the end."""
+    top_cost, top_node = costs[0], nodes[0]
+    cost, node = costs[size - 1], nodes[size - 1]
+    place = 0
+    while True:
+        child = 2 * place + 1
+        if child >= size - 1:
+            break
+        if child + 1 < size - 1 and costs[child + 1] < costs[child]:
+            child += 1
+        if costs[child] >= cost:
+            break
+        costs[place] = costs[child]
+        nodes[place] = nodes[child]
+        place = child
+    costs[place] = cost
+    nodes[place] = node
+    return top_cost, top_node
+
+
+@helper
+def search_beam(tree, x, prepared, beam, excluded, best_rows, best):
+    """Best-first: after the leaf of the path, the leaves behind the narrowest decisions on the way."""
+    nodes = tree.nodes
+    costs = np.empty(64, np.float64)
+    frontier = np.empty(64, np.int64)
+    costs[0] = 0.0
+    frontier[0] = tree.counters[ROOT]
+    size = 1
+    visited = 0
+    found = np.int64(0)
+    while size > 0 and visited < beam:
+        cost, node = pop(costs, frontier, size)
+        size -= 1
+        while nodes[node, LEFT] != NONE:
+            g = margin(tree, node, x)
+            length = router_norm(tree, node)
+            left, right = np.int64(nodes[node, LEFT]), np.int64(nodes[node, RIGHT])
+            other = left if g > 0 else right
+            costs, frontier = push(costs, frontier, size, cost + (abs(np.float64(g)) / length if length > 0 else 0.0), other)
+            size += 1
+            node = right if g > 0 else left
+        found = offer_leaf(tree, node, x, prepared, excluded, best_rows, best, found)
+        visited += 1
+    return found
+
+
+@helper
+def draw_from_leaf(tree, leaf, prepared, excluded, stream, best_rows, best):
+    """Rand_k: random memories of a leaf."""
+    count = np.int64(tree.nodes[leaf, COUNT])
+    order = np.empty(count, np.int64)
+    for i in range(count):
+        order[i] = tree.nodes[leaf, START] + i
+    found = 0
+    for i in range(count):
+        j = i + below(stream, count - i)
+        order[i], order[j] = order[j], order[i]
+        row = tree.slots[order[i]]
+        if not is_excluded(excluded, tree.row_ids[row]):
+            best_rows[found] = row
+            best[found] = dissimilarity(tree, order[i], prepared)
+            found += 1
+        if found == best.shape[0]:
+            break
+    return found
+
+
+@helper
+def follow(tree, x, i, traces, at):
+    """Algorithm 1, Path, from the root; the steps are written into row i of `traces` from column `at` on, if it has rows."""
+    nodes = tree.nodes
+    node = tree.counters[ROOT]
+    steps = 0
+    while nodes[node, LEFT] != NONE:
+        if traces.shape[0] and at + 2 * steps + 1 < traces.shape[1]:
+            traces[i, at + 2 * steps] = node
+            traces[i, at + 2 * steps + 1] = nodes[node, GENERATION]
+        steps += 1
+        node = np.int64(nodes[node, RIGHT] if margin(tree, node, x) > 0 else nodes[node, LEFT])
+    if traces.shape[0]:
+        traces[i, BRANCH] = EXPLOIT
+        traces[i, STEPS] = steps
+    return node, steps
+
+
+@helper
+def explore_from(tree, x, prepared, leaf, steps, stream, excluded, best_rows, best, i, traces):
+    """Algorithm 2, lines 6-12: explore at a random node of the path or in its leaf; returns how many memories were found."""
+    chosen = below(stream, steps + 1)
+    node = leaf
+    for _ in range(steps - chosen):
+        node = np.int64(tree.nodes[node, PARENT])
+    traces[i, EXPLORED], traces[i, EXPLORED_GENERATION] = node, tree.nodes[node, GENERATION]
+    if chosen == steps:
+        traces[i, BRANCH] = AT_LEAF
+        return draw_from_leaf(tree, leaf, prepared, excluded, stream, best_rows, best)
+    right = below(stream, 2)
+    traces[i, BRANCH], traces[i, ACTION] = AT_NODE, right
+    leaf = descend(tree, x, np.int64(tree.nodes[node, RIGHT] if right else tree.nodes[node, LEFT]))
+    return offer_leaf(tree, leaf, x, prepared, excluded, best_rows, best, np.int64(0))
+
+
+@helper
+def report(tree, i, found, best_rows, best, ids, scores, traces):
+    """Write down the answer to query i: ids padded with NONE, scores (the larger the better), and where the hits lie."""
+    cosine = tree.settings.scorer == COSINE
+    for j in range(best.shape[0]):
+        if j < found:
+            ids[i, j] = tree.row_ids[best_rows[j]]
+            scores[i, j] = 1.0 - best[j] if cosine else 0.0 - np.sqrt(best[j])
+        else:
+            ids[i, j] = NONE
+            scores[i, j] = -np.inf
+    if traces.shape[0]:
+        traces[i, HITS] = found
+        for j in range(found):
+            leaf = tree.rows[best_rows[j], LEAF]
+            traces[i, PLACES + 2 * j] = leaf
+            traces[i, PLACES + 2 * j + 1] = tree.nodes[leaf, GENERATION]

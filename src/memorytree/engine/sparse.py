@@ -1,0 +1,420 @@
+"""Sparse keys: a slot's key is a span of one pool, a node's router an exact open-addressing map feature -> weight.
+
+Every node has a table of its own in a shared pool (tables[node] = start, size, used): tables near the leaves are small
+and stay in cache, a node that goes gives its table back, and no two weights ever collide. When the key pool is full it is
+written anew leaf by leaf, so that the keys of a leaf lie together and the space of removed keys returns.
+"""
+
+import numpy as np
+
+from memorytree.engine import declared
+from memorytree.engine.compile import body_for, fast_helper, helper
+from memorytree.engine.dense import grown
+from memorytree.engine.rng import GAMMA, mix
+from memorytree.engine.state import (
+    COSINE, COUNT, LEFT, NODES, NONE, POOL, POOL_LIVE, START, TABLES,
+)  # fmt: skip
+
+# Columns of `tables` and of `offsets`.
+FIRST, SIZE, USED = range(3)
+BIAS, THRESHOLD, LENGTH, BIAS_SQUARES = range(4)
+SMALLEST_TABLE = 16
+_SHIFT = np.uint64(40)
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)
+
+
+@helper
+def lengthened(array, size):
+    """A longer copy of a one-dimensional array."""
+    longer = np.empty(size, array.dtype)
+    for i in range(array.shape[0]):
+        longer[i] = array[i]
+    return longer
+
+
+@helper
+def home(feature, size):
+    """Where a feature's search begins in a table of this size (a power of two)."""
+    return np.int64((np.uint64(feature) * _SPREAD) >> _SHIFT) & (size - 1)
+
+
+@helper
+def find(features, first, size, feature):
+    """The place of a feature in a table, or the empty place where it would go."""
+    place = home(feature, size)
+    while features[first + place] != feature and features[first + place] != NONE:
+        place = (place + 1) & (size - 1)
+    return first + place
+
+
+@body_for(declared.row_of, "sparse")
+def row_of(tree, X, i):
+    bounds, features, weights = X
+    return features[bounds[i] : bounds[i + 1]], weights[bounds[i] : bounds[i + 1]]
+
+
+@fast_helper
+def sum_of_squares(weights):
+    total = 0.0
+    for j in range(weights.shape[0]):
+        total += np.float64(weights[j]) * weights[j]
+    return total
+
+
+@body_for(declared.prepare, "sparse")
+def prepare(tree, x):
+    features, weights = x
+    size = SMALLEST_TABLE
+    while size < 2 * features.shape[0]:
+        size *= 2
+    table = np.empty(size, np.int32)
+    for place in range(size):
+        table[place] = NONE
+    values = np.empty(size, np.float32)
+    for j in range(features.shape[0]):
+        place = find(table, 0, size, features[j])
+        table[place] = features[j]
+        values[place] = weights[j]
+    return table, values, features.shape[0], sum_of_squares(weights)
+
+
+@body_for(declared.dissimilarity, "sparse")
+def dissimilarity(tree, slot, prepared):
+    table, values, terms, x_squared = prepared
+    features, weights = tree.key_features, tree.key_weights
+    first = tree.spans[slot, 0]
+    last = first + tree.spans[slot, 1]
+    size = table.shape[0]
+    matched = 0
+    matched_squared = 0.0
+    product = 0.0
+    key_squared = 0.0
+    distance = 0.0
+    for j in range(first, last):
+        weight = np.float64(weights[j])
+        place = home(features[j], size)
+        while table[place] != features[j] and table[place] != NONE:
+            place = (place + 1) & (size - 1)
+        key_squared += weight * weight
+        if table[place] == NONE:
+            distance += weight * weight
+        else:
+            value = np.float64(values[place])
+            matched += 1
+            matched_squared += value * value
+            product += value * weight
+            distance += (value - weight) * (value - weight)
+    if tree.settings.scorer == COSINE:
+        lengths = np.sqrt(x_squared * key_squared)
+        return 1.0 - product / lengths if lengths > 0 else 1.0
+    # What x has and the key has not. Never rounded to nothing: only an equal key is at distance zero.
+    if matched < terms:
+        distance += max(x_squared - matched_squared, 1e-300)
+    return distance
+
+
+@body_for(declared.load_key, "sparse")
+def load_key(tree, slot):
+    first = tree.spans[slot, 0]
+    last = first + tree.spans[slot, 1]
+    return tree.key_features[first:last], tree.key_weights[first:last]
+
+
+@body_for(declared.copy_key, "sparse")
+def copy_key(tree, slot):
+    first, terms = tree.spans[slot, 0], tree.spans[slot, 1]
+    features = np.empty(terms, np.int32)
+    weights = np.empty(terms, np.float32)
+    for j in range(terms):
+        features[j] = tree.key_features[first + j]
+        weights[j] = tree.key_weights[first + j]
+    return features, weights
+
+
+@helper
+def repack(tree, size):
+    """Write the key pool anew, leaf by leaf, into arrays of this size."""
+    features = np.empty(size, np.int32)
+    weights = np.empty(size, np.float32)
+    old_features, old_weights, spans, nodes = tree.key_features, tree.key_weights, tree.spans, tree.nodes
+    end = 0
+    for node in range(tree.counters[NODES]):
+        if nodes[node, LEFT] == NONE:
+            for slot in range(nodes[node, START], nodes[node, START] + nodes[node, COUNT]):
+                first = spans[slot, 0]
+                spans[slot, 0] = end
+                for j in range(first, first + spans[slot, 1]):
+                    features[end] = old_features[j]
+                    weights[end] = old_weights[j]
+                    end += 1
+    tree.key_features, tree.key_weights = features, weights
+    tree.counters[POOL] = end
+
+
+@body_for(declared.store_key, "sparse")
+def store_key(tree, slot, x):
+    features, weights = x
+    terms = features.shape[0]
+    counters = tree.counters
+    if counters[POOL] + terms > tree.key_features.shape[0]:
+        size = tree.key_features.shape[0]
+        while size < 2 * (counters[POOL_LIVE] + terms):
+            size *= 2
+        repack(tree, size)
+    first = counters[POOL]
+    for j in range(terms):
+        tree.key_features[first + j] = features[j]
+        tree.key_weights[first + j] = weights[j]
+    tree.spans[slot, 0] = first
+    tree.spans[slot, 1] = terms
+    counters[POOL] += terms
+    counters[POOL_LIVE] += terms
+
+
+@body_for(declared.move_key, "sparse")
+def move_key(tree, source, target):
+    tree.spans[target, 0] = tree.spans[source, 0]
+    tree.spans[target, 1] = tree.spans[source, 1]
+
+
+@body_for(declared.drop_key, "sparse")
+def drop_key(tree, slot):
+    tree.counters[POOL_LIVE] -= tree.spans[slot, 1]
+
+
+@body_for(declared.same_key, "sparse")
+def same_key(tree, slot, other):
+    spans = tree.spans
+    if spans[slot, 1] != spans[other, 1]:
+        return False
+    for j in range(spans[slot, 1]):
+        here, there = spans[slot, 0] + j, spans[other, 0] + j
+        if tree.key_features[here] != tree.key_features[there] or tree.key_weights[here] != tree.key_weights[there]:
+            return False
+    return True
+
+
+@body_for(declared.key_bits, "sparse")
+def key_bits(tree, x):
+    features, weights = x
+    bits = np.uint64(features.shape[0])
+    for j in range(features.shape[0]):
+        bits = mix(bits + GAMMA * np.uint64(features[j]))
+        bits = mix(bits + GAMMA * np.uint64(np.float32(weights[j]).view(np.uint32)))
+    return bits
+
+
+@body_for(declared.reserve_keys, "sparse")
+def reserve_keys(tree):
+    tree.spans = grown(tree.spans, tree.slots.shape[0])
+
+
+@body_for(declared.reserve_routers, "sparse")
+def reserve_routers(tree):
+    known = tree.tables.shape[0]
+    tree.tables = grown(tree.tables, tree.nodes.shape[0])
+    tree.offsets = grown(tree.offsets, tree.nodes.shape[0])
+    for node in range(known, tree.nodes.shape[0]):
+        for j in range(tree.tables.shape[1]):
+            tree.tables[node, j] = 0
+
+
+@helper
+def class_of(size):
+    """Binary logarithm of a power of two."""
+    power = 0
+    while 1 << power < size:
+        power += 1
+    return power
+
+
+@helper
+def take_table(tree, size):
+    """Room for a table: one given back earlier, or a new one at the end of the pool."""
+    kind = class_of(size)
+    first = tree.free_tables[kind]
+    if first != NONE:
+        link = np.int64(tree.table_features[first])
+        tree.free_tables[kind] = link if link == NONE else link * SMALLEST_TABLE
+    else:
+        room = tree.table_features.shape[0]
+        first = tree.counters[TABLES]
+        if first + size > room:
+            while first + size > room:
+                room *= 2
+            tree.table_features = lengthened(tree.table_features, room)
+            tree.table_weights = lengthened(tree.table_weights, room)
+            if tree.routing.learns:
+                tree.table_squares = lengthened(tree.table_squares, room)
+        tree.counters[TABLES] += size
+    for place in range(first, first + size):
+        tree.table_features[place] = NONE
+    return first
+
+
+@helper
+def give_table(tree, first, size):
+    """Return a table; the free ones of a size form a chain through their first place (in units of the smallest table)."""
+    kind = class_of(size)
+    link = tree.free_tables[kind]
+    tree.table_features[first] = link if link == NONE else link // SMALLEST_TABLE
+    tree.free_tables[kind] = first
+
+
+@helper
+def widen_table(tree, node, more):
+    """Make sure that `more` features can be added to a node's table with half of it staying empty."""
+    old_first, old_size, used = tree.tables[node, FIRST], tree.tables[node, SIZE], tree.tables[node, USED]
+    if 2 * (used + more) <= old_size:
+        return
+    size = SMALLEST_TABLE
+    while size < 2 * (used + more):
+        size *= 2
+    first = take_table(tree, size)
+    for place in range(old_first, old_first + old_size):
+        feature = tree.table_features[place]
+        if feature != NONE:
+            target = find(tree.table_features, first, size, feature)
+            tree.table_features[target] = feature
+            tree.table_weights[target] = tree.table_weights[place]
+            if tree.routing.learns:
+                tree.table_squares[target] = tree.table_squares[place]
+    if old_size:
+        give_table(tree, old_first, old_size)
+    tree.tables[node, FIRST] = first
+    tree.tables[node, SIZE] = size
+
+
+@helper
+def place_of(tree, node, feature):
+    """The place of a feature in a node's table, made if it is not there. `widen_table` has seen to room."""
+    place = find(tree.table_features, tree.tables[node, FIRST], tree.tables[node, SIZE], feature)
+    if tree.table_features[place] == NONE:
+        tree.table_features[place] = feature
+        tree.table_weights[place] = 0
+        if tree.routing.learns:
+            tree.table_squares[place] = 0
+        tree.tables[node, USED] += 1
+    return place
+
+
+@helper
+def weighted_sum(table_features, table_weights, first, size, x):
+    """The one dot product of a router and a key."""
+    features, weights = x
+    total = np.float32(0)
+    if size == 0:
+        return total
+    for j in range(features.shape[0]):
+        place = find(table_features, first, size, features[j])
+        if table_features[place] != NONE:
+            total += table_weights[place] * weights[j]
+    return total
+
+
+@body_for(declared.margin, "sparse")
+def margin(tree, node, x):
+    tables, offsets = tree.tables, tree.offsets
+    total = weighted_sum(tree.table_features, tree.table_weights, tables[node, FIRST], tables[node, SIZE], x)
+    return total + offsets[node, BIAS] - offsets[node, THRESHOLD]
+
+
+@body_for(declared.reset_router, "sparse")
+def reset_router(tree, node):
+    first, size = tree.tables[node, FIRST], tree.tables[node, SIZE]
+    for place in range(first, first + size):
+        tree.table_features[place] = NONE
+    tree.tables[node, USED] = 0
+    for j in range(tree.offsets.shape[1]):
+        tree.offsets[node, j] = 0
+
+
+@body_for(declared.release_router, "sparse")
+def release_router(tree, node):
+    if tree.tables[node, SIZE]:
+        give_table(tree, tree.tables[node, FIRST], tree.tables[node, SIZE])
+    tree.tables[node, FIRST] = 0
+    tree.tables[node, SIZE] = 0
+    tree.tables[node, USED] = 0
+
+
+@body_for(declared.add_to_router, "sparse")
+def add_to_router(tree, node, x, scale):
+    features, weights = x
+    widen_table(tree, node, features.shape[0])
+    factor = np.float32(scale)
+    for j in range(features.shape[0]):
+        place = place_of(tree, node, features[j])
+        tree.table_weights[place] += factor * weights[j]
+
+
+@body_for(declared.scale_router, "sparse")
+def scale_router(tree, node, scale):
+    first, size = tree.tables[node, FIRST], tree.tables[node, SIZE]
+    factor = np.float32(scale)
+    for place in range(first, first + size):
+        if tree.table_features[place] != NONE:
+            tree.table_weights[place] *= factor
+
+
+@body_for(declared.measure_router, "sparse")
+def measure_router(tree, node):
+    first, size = tree.tables[node, FIRST], tree.tables[node, SIZE]
+    length = 0.0
+    for place in range(first, first + size):
+        if tree.table_features[place] != NONE:
+            length += np.float64(tree.table_weights[place]) * tree.table_weights[place]
+    tree.offsets[node, LENGTH] = np.sqrt(length)
+
+
+@body_for(declared.router_norm, "sparse")
+def router_norm(tree, node):
+    return tree.offsets[node, LENGTH]
+
+
+@body_for(declared.set_threshold, "sparse")
+def set_threshold(tree, node, threshold):
+    tree.offsets[node, THRESHOLD] = threshold
+
+
+@body_for(declared.threshold_of, "sparse")
+def threshold_of(tree, node):
+    return tree.offsets[node, THRESHOLD]
+
+
+@body_for(declared.learn, "sparse")
+def learn(tree, node, x, y, weight):
+    features, weights = x
+    routing = tree.routing
+    raw = declared.margin(tree, node, x) + tree.offsets[node, THRESHOLD]
+    if routing.exact and y * raw > 0:
+        return
+    widen_table(tree, node, features.shape[0])
+    table_weights, table_squares, offsets = tree.table_weights, tree.table_squares, tree.offsets
+    squared_length = offsets[node, LENGTH] * offsets[node, LENGTH]
+    if routing.exact:
+        change = np.float32(routing.rate * min(np.floor(weight * 4 + 0.5) / 4, 4.0) * y)
+        for j in range(features.shape[0]):
+            place = place_of(tree, node, features[j])
+            old = table_weights[place]
+            table_weights[place] = old + change * weights[j]
+            squared_length += table_weights[place] * table_weights[place] - old * old
+        offsets[node, BIAS] += change
+    else:
+        rate = np.float32(routing.rate)
+        gradient = np.float32(weight * (raw - y))
+        for j in range(features.shape[0]):
+            place = place_of(tree, node, features[j])
+            g = gradient * weights[j]
+            table_squares[place] += g * g
+            old = table_weights[place]
+            table_weights[place] = old - rate * g / np.sqrt(table_squares[place] + np.float32(1e-30))
+            squared_length += table_weights[place] * table_weights[place] - old * old
+        offsets[node, BIAS_SQUARES] += gradient * gradient
+        offsets[node, BIAS] -= rate * gradient / np.sqrt(offsets[node, BIAS_SQUARES] + np.float32(1e-30))
+    offsets[node, LENGTH] = np.sqrt(max(squared_length, np.float32(0)))
+
+
+@body_for(declared.note_key, "sparse")
+def note_key(tree, x):
+    pass

@@ -1,0 +1,36 @@
+"""Every error memorytree raises on purpose. Each also is the built-in error that a Python programmer would expect."""
+
+
+class MemoryTreeError(Exception):
+    """The common ancestor."""
+
+
+class InvalidKey(MemoryTreeError, ValueError):
+    """A key that this tree cannot hold: wrong dimension or type, empty, NaN, infinite."""
+
+
+class InvalidReward(MemoryTreeError, ValueError):
+    """A reward outside [0, 1], or not one for each hit."""
+
+
+class InvalidOption(MemoryTreeError, ValueError):
+    """An argument or setting that makes no sense."""
+
+
+class InvalidReceipt(MemoryTreeError, ValueError):
+    """Something that is not the receipt of a query to this tree."""
+
+
+class UnknownId(MemoryTreeError, KeyError):
+    """No memory has this id."""
+
+    def __str__(self) -> str:  # KeyError would show the repr of the message
+        return str(self.args[0]) if self.args else ""
+
+
+class UnsupportedValue(MemoryTreeError, TypeError):
+    """A value that cannot be written to a file without `encode=`."""
+
+
+class DamagedFile(MemoryTreeError, OSError):
+    """A file that is not a saved tree, or no longer a whole one."""

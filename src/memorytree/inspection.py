@@ -1,0 +1,243 @@
+"""Looking inside a tree: figures, reasons, pictures. Everything here only reads; the caller holds the lock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from memorytree.engine import kernels
+from memorytree.engine.core import NO_TRACES, NOBODY
+from memorytree.engine.state import (
+    COSINE, COUNT, LEFT, MISTAKES, NONE, POOL_LIVE, RIGHT, ROOT, UPDATES,
+)  # fmt: skip
+from memorytree.hits import Hit
+
+
+@dataclass(frozen=True)
+class Level:
+    """One level of internal nodes: how many there are, and the mean share of the heavier side (0.5 is even)."""
+
+    nodes: int
+    heavier_side: float
+
+
+@dataclass(frozen=True)
+class Stats:
+    """Figures of a tree.
+
+    Attributes:
+        memories: how many there are.
+        leaves: leaves that hold them.
+        leaf_limit: how many a leaf may hold now.
+        largest_leaf: how many the fullest holds (more than the limit only where keys are equal).
+        depth: steps to the deepest leaf.
+        average_depth: steps to a memory's leaf, on average over memories.
+        levels: balance at each level from the root down.
+        router_error: share of insertions that a router sent against its own target (learning routers only).
+        key_bytes: bytes of the keys themselves.
+        other_bytes: bytes of everything else the engine holds, unused room included; Python objects are not counted.
+    """
+
+    memories: int
+    leaves: int
+    leaf_limit: int
+    largest_leaf: int
+    depth: int
+    average_depth: float
+    levels: tuple[Level, ...]
+    router_error: float | None
+    key_bytes: int
+    other_bytes: int
+
+    @property
+    def bytes(self) -> int:
+        """Bytes the engine holds in all."""
+        return self.key_bytes + self.other_bytes
+
+    def __str__(self) -> str:
+        lines = []
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name == "levels":
+                value = " ".join(f"{level.heavier_side:.2f}" for level in value) or "-"
+            elif isinstance(value, float):
+                value = f"{value:.3f}"
+            elif isinstance(value, int):
+                value = f"{value:,}"
+            name = {"levels": "heavier side by level"}.get(field.name, field.name.replace("_", " "))
+            lines.append(f"{name:>22}  {'-' if value is None else value}")
+        return "\n".join(lines)
+
+
+def measure(tree: Any) -> Stats:
+    """The figures of a tree."""
+    core = tree._core
+    if core is None:
+        return Stats(0, 0, 8, 0, 0, 0.0, (), None, 0, 0)
+    arrays = core.arrays()
+    nodes = arrays["nodes"]
+    n = len(core)
+    level = np.array([core.counters[ROOT]])
+    levels, depth, steps, leaves, largest = [], 0, 0, 0, 0
+    updates = mistakes = 0
+    while True:
+        is_leaf = nodes[level, LEFT] == NONE
+        here, inner = level[is_leaf], level[~is_leaf]
+        leaves += len(here)
+        largest = max(largest, int(nodes[here, COUNT].max(initial=0)))
+        steps += depth * int(nodes[here, COUNT].sum())
+        if not len(inner):
+            break
+        updates += int(nodes[inner, UPDATES].sum(dtype=np.int64))
+        mistakes += int(nodes[inner, MISTAKES].sum(dtype=np.int64))
+        left, right = nodes[inner, LEFT], nodes[inner, RIGHT]
+        heavier = np.maximum(nodes[left, COUNT], nodes[right, COUNT]) / nodes[inner, COUNT]
+        levels.append(Level(len(inner), float(heavier.mean())))
+        level = np.concatenate([left, right])
+        depth += 1
+    if core.sparse:
+        key_bytes = 8 * int(core.counters[POOL_LIVE])
+    else:
+        key_bytes = 4 * core.dimension * n
+    total = sum(array.nbytes for array in arrays.values())
+    return Stats(
+        memories=n,
+        leaves=leaves if n else 0,
+        leaf_limit=int(kernels.limit(core.tree)),
+        largest_leaf=largest,
+        depth=depth,
+        average_depth=steps / n if n else 0.0,
+        levels=tuple(levels),
+        router_error=mistakes / updates if updates else None,
+        key_bytes=key_bytes,
+        other_bytes=total - key_bytes,
+    )
+
+
+@dataclass(frozen=True)
+class Step:
+    """One decision: the node, its margin (right where above 0), the side taken, and how many memories lie on each side."""
+
+    node: int
+    margin: float
+    side: str
+    left: int
+    right: int
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A memory of the leaf; `parts` are the features that weigh most in its score, with what each contributes."""
+
+    hit: Hit
+    parts: tuple[tuple[Any, float], ...]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a query returns what it does."""
+
+    steps: tuple[Step, ...]
+    leaf: int
+    looked_at: int
+    candidates: tuple[Candidate, ...]
+
+    def __str__(self) -> str:
+        lines = ["way down:"]
+        for step in self.steps:
+            lines.append(f"  node {step.node:<6} margin {step.margin:+.4g} -> {step.side:<5} ({step.left:,} | {step.right:,})")
+        lines.append(f"  leaf {self.leaf}: {self.looked_at} memories looked at")
+        lines.append("best candidates:")
+        for candidate in self.candidates:
+            parts = ", ".join(f"{name}: {part:+.3g}" for name, part in candidate.parts)
+            lines.append(f"  {candidate.hit.score:+.4f}  id {candidate.hit.id}  {candidate.hit.value!r}  [{parts}]")
+        return "\n".join(lines)
+
+
+def explain(tree: Any, row: Any, k: int) -> Explanation:
+    """The way of a key (a batch of one) to its leaf, and the k best memories there."""
+    core = tree._core
+    if core is None:
+        return Explanation((), 0, 0, ())
+    nodes = core.arrays()["nodes"]
+    node = int(core.counters[ROOT])
+    steps = []
+    while True:
+        margin, child = kernels.step_margin(core.tree, node, row)
+        if child == NONE:
+            break
+        left, right = nodes[node, LEFT], nodes[node, RIGHT]
+        side = "right" if child == right else "left"
+        steps.append(Step(node, margin, side, int(nodes[left, COUNT]), int(nodes[right, COUNT])))
+        node = child
+    ids, scores = np.empty((1, k), np.int64), np.empty((1, k), np.float32)
+    kernels.query_rows(core.tree, row, 0, 1, np.zeros(2, np.int64), NOBODY, ids, scores, NO_TRACES)
+    candidates = []
+    for id, score in zip(ids[0].tolist(), scores[0].tolist(), strict=True):
+        if id >= 0:
+            _, slot = kernels.locate(core.tree, id)
+            parts = _parts(tree._keys, row, core.arrays(), slot, core.settings.scorer == COSINE)
+            candidates.append(Candidate(Hit(id, tree._values[id], score), parts))
+    return Explanation(tuple(steps), node, int(nodes[node, COUNT]), tuple(candidates))
+
+
+def _parts(keys: Any, row: Any, arrays: dict[str, np.ndarray], slot: int, cosine: bool) -> tuple[tuple[Any, float], ...]:
+    """The three features that weigh most in a score: terms of the cosine, or of minus the squared distance."""
+    x, z = keys.weights(row), keys.weights_in(arrays, slot)
+    if cosine:
+        lengths = np.sqrt(sum(w * w for w in x.values()) * sum(w * w for w in z.values())) or 1.0
+        terms = {name: x[name] * z[name] / lengths for name in x.keys() & z.keys()}
+    else:
+        terms = {name: -((x.get(name, 0.0) - z.get(name, 0.0)) ** 2) for name in x.keys() | z.keys()}
+    heaviest = sorted(terms.items(), key=lambda term: (-abs(term[1]), str(term[0])))[:3]
+    return tuple((name, float(part)) for name, part in heaviest)
+
+
+def draw_text(tree: Any, depth: int) -> str:
+    """The upper levels of a tree as text."""
+    core = tree._core
+    if core is None:
+        return "(empty)"
+    nodes = core.arrays()["nodes"]
+    lines: list[str] = []
+
+    def walk(node: int, level: int, prefix: str, branch: str, below: str) -> None:
+        is_leaf = nodes[node, LEFT] == NONE
+        more = "" if is_leaf or level < depth else " ..."
+        lines.append(f"{prefix}{branch}{'leaf' if is_leaf else 'node'} {node}: {nodes[node, COUNT]:,}{more}")
+        if not is_leaf and level < depth:
+            walk(int(nodes[node, LEFT]), level + 1, prefix + below, "├─ ", "│  ")
+            walk(int(nodes[node, RIGHT]), level + 1, prefix + below, "└─ ", "   ")
+
+    walk(int(core.counters[ROOT]), 0, "", "", "")
+    return "\n".join(lines)
+
+
+def draw_tree(tree: Any, depth: int, ax: Any) -> Any:
+    """The upper levels as bars: as wide as the memories below, the darker the less even the node cuts."""
+    import matplotlib.pyplot as plt
+
+    if ax is None:
+        _, ax = plt.subplots(figsize=(9, 0.6 * (depth + 2)))
+    core = tree._core
+    if core is not None:
+        nodes = core.arrays()["nodes"]
+        shades = plt.get_cmap("cividis_r")
+        waiting = [(int(core.counters[ROOT]), 0, 0)]
+        while waiting:
+            node, start, level = waiting.pop()
+            count, left, right = int(nodes[node, COUNT]), int(nodes[node, LEFT]), int(nodes[node, RIGHT])
+            if left == NONE:
+                ax.barh(level, count, left=start, height=0.9, color="#dddddd", edgecolor="white", linewidth=0.5)
+                continue
+            heavier = max(nodes[left, COUNT], nodes[right, COUNT]) / count
+            ax.barh(level, count, left=start, height=0.9, color=shades(2 * heavier - 1), edgecolor="white", linewidth=0.5)
+            if level < depth:
+                waiting += [(left, start, level + 1), (right, start + int(nodes[left, COUNT]), level + 1)]
+    ax.invert_yaxis()
+    ax.set_xlabel("memories, from the leftmost leaf to the rightmost")
+    ax.set_ylabel("level")
+    ax.set_title("Width: memories below a node. Darker: less even. Grey: a leaf.", fontsize=10)
+    return ax

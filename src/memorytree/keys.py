@@ -1,0 +1,352 @@
+"""Keys as users give them, turned into what the engine takes, and back.
+
+A tree holds one kind of key for life; its first key decides which:
+
+- `DenseKeys`: arrays of one length. A batch is a float32 matrix.
+- `SparseKeys`: rows of scipy matrices with one number of columns. A batch is (bounds, features, weights).
+- `NamedKeys`: mappings {feature: weight} with any str or int as a feature; a vocabulary numbers them as they come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from memorytree.errors import InvalidKey
+
+LARGEST = 1e15
+"""No number in a key may be larger: squares and sums of squares then stay finite in float32."""
+
+SparseBatch = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def kind_for(x: Any) -> DenseKeys | SparseKeys | NamedKeys:
+    """The kind of keys that a tree will hold whose first key (or batch of keys) is x."""
+    if isinstance(x, Mapping):
+        return NamedKeys()
+    if scipy.sparse.issparse(x):
+        return SparseKeys(x.shape[-1])
+    if _is_mapping_batch(x):
+        return NamedKeys()
+    array = _numbers(x)
+    if array.ndim not in (1, 2) or array.shape[-1] == 0:
+        raise InvalidKey(f"a key is an array with one axis and at least one feature, this one has shape {array.shape}")
+    return DenseKeys(array.shape[-1])
+
+
+def _is_mapping_batch(x: Any) -> bool:
+    return isinstance(x, Sequence) and len(x) > 0 and isinstance(x[0], Mapping)
+
+
+def _numbers(x: Any) -> np.ndarray:
+    if scipy.sparse.issparse(x) or isinstance(x, Mapping) or _is_mapping_batch(x):
+        raise InvalidKey(f"this tree holds dense keys (arrays), not {type(x).__name__}")
+    try:
+        array = np.asarray(x)
+    except ValueError as error:
+        raise InvalidKey(f"a key must be an array of numbers: {error}") from None
+    if array.dtype.kind not in "fiub":
+        raise InvalidKey(f"a key must hold real numbers, this one has dtype {array.dtype}")
+    return array
+
+
+def _check_weights(weights: np.ndarray, what: str = "key") -> None:
+    """Raise unless every number is finite and at most LARGEST."""
+    flat = weights.reshape(-1)
+    # One pass without a temporary array settles the ordinary case; NaN fails every comparison.
+    if not np.vdot(flat, flat) < LARGEST**2 and not np.all(np.abs(flat) <= LARGEST):
+        worst = flat[~(np.abs(flat) <= LARGEST)][0]
+        raise InvalidKey(f"{what} holds {worst}; numbers must be finite and at most {LARGEST:g}")
+
+
+class DenseKeys:
+    """Arrays of one length."""
+
+    sparse = False
+
+    def __init__(self, dimension: int):
+        self.dimension = dimension
+        self._shape = (dimension,)
+        self._row = (1, dimension)
+
+    def one(self, x: Any, growing: bool = False) -> np.ndarray:
+        """A batch of one key."""
+        if type(x) is not np.ndarray or x.dtype.kind not in "fiub":
+            x = _numbers(x)
+        if x.shape != self._shape:
+            if x.ndim == 1:
+                raise InvalidKey(f"key has {x.shape[0]} features, this tree holds {self.dimension}")
+            raise InvalidKey(f"a key is an array of shape {self._shape}, this one has {x.shape}")
+        row = np.empty(self._row, np.float32)
+        row[0] = x
+        flat = row[0]
+        if not np.vdot(flat, flat) < LARGEST**2:
+            _check_weights(flat)
+        return row
+
+    def many(self, X: Any, growing: bool = False) -> tuple[np.ndarray, int]:
+        """A batch, and how many keys are in it."""
+        array = _numbers(X)
+        if array.size == 0 and array.ndim < 2:
+            array = array.reshape(0, self.dimension)
+        if array.ndim != 2 or array.shape[1] != self.dimension:
+            raise InvalidKey(f"a batch of keys has shape (n, {self.dimension}), this one has {array.shape}")
+        with np.errstate(over="ignore"):
+            batch = np.require(array, np.float32, ["C", "W"])
+        _check_weights(batch, "a key")
+        return batch, len(batch)
+
+    def keep(self, x: Any, row: np.ndarray) -> np.ndarray:
+        """What to remember of a key in order to use it again."""
+        return row
+
+    def again(self, kept: np.ndarray) -> np.ndarray:
+        """The batch of one for a kept key."""
+        return kept
+
+    def keep_many(self, X: Any, batch: np.ndarray) -> np.ndarray:
+        """What to remember of a batch in order to use it again."""
+        return batch
+
+    def again_many(self, kept: np.ndarray) -> np.ndarray:
+        """The batch for kept keys."""
+        return kept
+
+    def pick(self, kept: np.ndarray, i: int) -> np.ndarray:
+        """Key i of a kept batch, as `keep` would have kept it."""
+        return kept[i : i + 1].copy()
+
+    def pack(self, kept: np.ndarray) -> list[float]:
+        """A kept key as plain data."""
+        return [float(weight) for weight in kept[0]]
+
+    def unpack(self, data: Any) -> np.ndarray:
+        """The kept key that `pack` wrote."""
+        return self.one(data)
+
+    def stored(self, arrays: Mapping[str, np.ndarray], slot: int) -> np.ndarray:
+        """The key in a slot as a user would write it."""
+        return np.array(arrays["keys"][slot])
+
+    def weights(self, row: np.ndarray) -> dict[int, float]:
+        """The key of a batch of one, feature by feature."""
+        return dict(enumerate(row[0].tolist()))
+
+    def weights_in(self, arrays: Mapping[str, np.ndarray], slot: int) -> dict[int, float]:
+        """The key in a slot, feature by feature."""
+        return dict(enumerate(arrays["keys"][slot].tolist()))
+
+    def vocabulary(self) -> None:
+        """Dense keys have no names for features."""
+
+
+class SparseKeys:
+    """Rows of scipy sparse matrices with one number of columns."""
+
+    sparse = True
+
+    def __init__(self, columns: int):
+        if not 0 < columns < 2**31:
+            raise InvalidKey(f"a sparse key has between 1 and 2**31 - 1 columns, this one has {columns}")
+        self.dimension = columns
+
+    def one(self, x: Any, growing: bool = False) -> SparseBatch:
+        """A batch of one key."""
+        batch, n = self.many(x)
+        if n != 1:
+            raise InvalidKey(f"a key is one row of a sparse matrix, this one has {n} rows")
+        return batch
+
+    def many(self, X: Any, growing: bool = False) -> tuple[SparseBatch, int]:
+        """A batch, and how many keys are in it."""
+        if not scipy.sparse.issparse(X):
+            raise InvalidKey(f"this tree holds sparse keys (rows of a scipy matrix), not {type(X).__name__}")
+        if X.shape[-1] != self.dimension:
+            raise InvalidKey(f"key has {X.shape[-1]} columns, this tree holds {self.dimension}")
+        if X.dtype.kind not in "fiub":
+            raise InvalidKey(f"a key must hold real numbers, this one has dtype {X.dtype}")
+        if X.ndim == 1:
+            X = X.reshape(1, -1)
+        rows = scipy.sparse.csr_matrix(X, dtype=np.float32, copy=True)
+        rows.sum_duplicates()
+        _check_weights(rows.data, "a key")
+        rows.eliminate_zeros()
+        return _batch(rows.indptr, rows.indices, rows.data), rows.shape[0]
+
+    def keep(self, x: Any, row: SparseBatch) -> SparseBatch:
+        """What to remember of a key in order to use it again."""
+        return row
+
+    def again(self, kept: SparseBatch) -> SparseBatch:
+        """The batch of one for a kept key."""
+        return kept
+
+    def keep_many(self, X: Any, batch: SparseBatch) -> SparseBatch:
+        """What to remember of a batch in order to use it again."""
+        return batch
+
+    def again_many(self, kept: SparseBatch) -> SparseBatch:
+        """The batch for kept keys."""
+        return kept
+
+    def pick(self, kept: SparseBatch, i: int) -> SparseBatch:
+        """Key i of a kept batch, as `keep` would have kept it."""
+        bounds, features, weights = kept
+        span = slice(bounds[i], bounds[i + 1])
+        return np.array([0, bounds[i + 1] - bounds[i]]), features[span].copy(), weights[span].copy()
+
+    def pack(self, kept: SparseBatch) -> list[list]:
+        """A kept key as plain data: pairs of column and weight."""
+        return [[int(column), float(weight)] for column, weight in zip(kept[1], kept[2], strict=True)]
+
+    def unpack(self, data: Any) -> SparseBatch:
+        """The kept key that `pack` wrote."""
+        columns, weights = [pair[0] for pair in data], [pair[1] for pair in data]
+        if any(not 0 <= column < self.dimension for column in columns):
+            raise InvalidKey(f"a column lies outside the {self.dimension} of this tree")
+        return self.one(scipy.sparse.csr_matrix((weights, columns, [0, len(columns)]), shape=(1, self.dimension)))
+
+    def stored(self, arrays: Mapping[str, np.ndarray], slot: int) -> scipy.sparse.csr_matrix:
+        """The key in a slot as a user would write it."""
+        features, weights = _stored(arrays, slot)
+        return scipy.sparse.csr_matrix((weights, features, [0, len(weights)]), shape=(1, self.dimension))
+
+    def weights(self, row: SparseBatch) -> dict[int, float]:
+        """The key of a batch of one, feature by feature."""
+        return dict(zip(row[1].tolist(), row[2].tolist(), strict=True))
+
+    def weights_in(self, arrays: Mapping[str, np.ndarray], slot: int) -> dict[int, float]:
+        """The key in a slot, feature by feature."""
+        features, weights = _stored(arrays, slot)
+        return dict(zip(features.tolist(), weights.tolist(), strict=True))
+
+    def vocabulary(self) -> None:
+        """Columns are their own names."""
+
+
+class NamedKeys:
+    """Mappings {feature: weight}; a feature is a str or an int."""
+
+    sparse = True
+    dimension = 0
+
+    def __init__(self, names: Iterable[str | int] = ()):
+        self._names: list[str | int] = list(names)
+        self._number = {name: number for number, name in enumerate(self._names)}
+
+    def one(self, x: Any, growing: bool = False) -> SparseBatch:
+        """A batch of one key. Features never seen are added to the vocabulary only when growing."""
+        if not isinstance(x, Mapping):
+            raise InvalidKey(f"this tree holds keys of the form {{feature: weight}}, not {type(x).__name__}")
+        return self.many([x], growing)[0]
+
+    def many(self, X: Any, growing: bool = False) -> tuple[SparseBatch, int]:
+        """A batch, and how many keys are in it."""
+        bounds = [0]
+        weights: list[float] = []
+        names: list[str | int] = []
+        for x in X:
+            if not isinstance(x, Mapping):
+                raise InvalidKey(f"this tree holds keys of the form {{feature: weight}}, not {type(x).__name__}")
+            for name, weight in x.items():
+                if not isinstance(name, str | int | np.integer):
+                    raise InvalidKey(f"a feature is a str or an int, not {type(name).__name__} ({name!r})")
+                names.append(name if isinstance(name, str) else int(name))
+                weights.append(weight)
+            bounds.append(len(names))
+        try:
+            with np.errstate(over="ignore"):
+                data = np.array(weights, np.float32)
+        except (TypeError, ValueError) as error:
+            raise InvalidKey(f"the weights of a key must be numbers: {error}") from None
+        if data.ndim != 1:
+            raise InvalidKey("the weight of a feature must be one number")
+        _check_weights(data, "a key")
+        # Nothing above has changed the vocabulary: a refused key leaves no trace.
+        numbers = self._number if growing else self._number.copy() if len(X) > 1 else _Overlay(self._number)
+        features = np.empty(len(names), np.int32)
+        for i, name in enumerate(names):
+            number = numbers.get(name)
+            if number is None:
+                number = numbers[name] = len(numbers)
+                if growing:
+                    self._names.append(name)
+            features[i] = number
+        rows = scipy.sparse.csr_matrix((data, features, bounds), shape=(len(X), len(numbers) or 1))
+        rows.sort_indices()
+        rows.eliminate_zeros()
+        return _batch(rows.indptr, rows.indices, rows.data), len(X)
+
+    def keep(self, x: Mapping, row: SparseBatch) -> dict:
+        """What to remember of a key: its names, as the numbers of unknown ones will be given to others."""
+        return dict(x)
+
+    def again(self, kept: dict) -> SparseBatch:
+        """The batch of one for a kept key."""
+        return self.one(kept)
+
+    def keep_many(self, X: Any, batch: SparseBatch) -> list[dict]:
+        """What to remember of a batch in order to use it again."""
+        return [dict(x) for x in X]
+
+    def again_many(self, kept: list[dict]) -> SparseBatch:
+        """The batch for kept keys."""
+        return self.many(kept)[0]
+
+    def pick(self, kept: list[dict], i: int) -> dict:
+        """Key i of a kept batch, as `keep` would have kept it."""
+        return kept[i]
+
+    def pack(self, kept: dict) -> list[list]:
+        """A kept key as plain data: pairs of feature and weight."""
+        return [[name if isinstance(name, str) else int(name), float(weight)] for name, weight in kept.items()]
+
+    def unpack(self, data: Any) -> dict:
+        """The kept key that `pack` wrote."""
+        return dict(map(tuple, data))
+
+    def stored(self, arrays: Mapping[str, np.ndarray], slot: int) -> dict[str | int, float]:
+        """The key in a slot as a user would write it."""
+        features, weights = _stored(arrays, slot)
+        return {self._names[feature]: float(weight) for feature, weight in zip(features, weights, strict=True)}
+
+    def weights(self, row: SparseBatch) -> dict[str | int, float]:
+        """The key of a batch of one, feature by feature; a feature never stored has no name here."""
+        known = dict(enumerate(self._names))
+        return {known.get(f, f"(new {f})"): w for f, w in zip(row[1].tolist(), row[2].tolist(), strict=True)}
+
+    def weights_in(self, arrays: Mapping[str, np.ndarray], slot: int) -> dict[str | int, float]:
+        """The key in a slot, feature by feature."""
+        return self.stored(arrays, slot)
+
+    def vocabulary(self) -> list[str | int]:
+        """The features by number."""
+        return self._names
+
+
+class _Overlay(dict):
+    """A vocabulary with a few names on top that are forgotten afterwards."""
+
+    def __init__(self, below: dict):
+        super().__init__()
+        self._below = below
+
+    def get(self, name: Any, default: Any = None) -> Any:
+        number = self._below.get(name)
+        return super().get(name, default) if number is None else number
+
+    def __len__(self) -> int:
+        return len(self._below) + super().__len__()
+
+
+def _batch(bounds: np.ndarray, features: np.ndarray, weights: np.ndarray) -> SparseBatch:
+    return bounds.astype(np.int64), features.astype(np.int32), weights.astype(np.float32)
+
+
+def _stored(arrays: Mapping[str, np.ndarray], slot: int) -> tuple[np.ndarray, np.ndarray]:
+    first, terms = arrays["spans"][slot]
+    span = slice(first, first + terms)
+    return arrays["key_features"][span].copy(), arrays["key_weights"][span].copy()

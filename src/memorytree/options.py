@@ -1,0 +1,90 @@
+"""What a user may set, checked once and in one place."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import secrets
+from typing import Any
+
+import numpy as np
+
+from memorytree.engine.state import COSINE, EUCLIDEAN, Settings
+from memorytree.errors import InvalidOption, InvalidReward
+from memorytree.routing import Paper, Principal, paper, principal
+
+SCORERS = {"distance": EUCLIDEAN, "cosine": COSINE}
+ROUTINGS = ("auto", "paper", "principal")
+
+
+def whole(name: str, value: Any, least: int) -> int:
+    """A whole number that is at least `least`."""
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least:
+        raise InvalidOption(f"{name} must be a whole number of at least {least}, not {value!r}")
+    return int(value)
+
+
+def within(name: str, value: Any, low: float, high: float) -> float:
+    """A number between low and high."""
+    if not isinstance(value, numbers.Real) or isinstance(value, bool) or not low <= value <= high:
+        raise InvalidOption(f"{name} must be a number from {low:g} to {high:g}, not {value!r}")
+    return float(value)
+
+
+def check(options: dict[str, Any]) -> dict[str, Any]:
+    """The options of `MemoryTree`, checked; a missing seed is drawn."""
+    routing, scorer = options["routing"], options["scorer"]
+    if not isinstance(routing, Paper | Principal) and routing not in ROUTINGS:
+        raise InvalidOption(f"routing must be one of {', '.join(ROUTINGS)}, not {routing!r}")
+    if scorer not in SCORERS:
+        raise InvalidOption(f"scorer must be one of {', '.join(SCORERS)}, not {scorer!r}")
+    seed = options["seed"]
+    capacity = options["capacity"]
+    return {
+        "routing": routing,
+        "scorer": scorer,
+        "balance": within("balance", options["balance"], 1e-6, 1.0),
+        "leaf_factor": within("leaf_factor", options["leaf_factor"], 1e-6, 1e6),
+        "reroutes": whole("reroutes", options["reroutes"], 0),
+        "center": bool(options["center"]),
+        "capacity": None if capacity is None else whole("capacity", capacity, 1),
+        "seed": secrets.randbits(62) if seed is None else whole("seed", seed, 0) % 2**63,
+    }
+
+
+def routing_of(options: dict[str, Any], sparse: bool) -> Paper | Principal:
+    """The routing that these options mean for this kind of keys."""
+    routing = options["routing"]
+    if isinstance(routing, Paper | Principal):
+        return routing
+    if routing == "auto":
+        routing = "paper" if sparse else "principal"
+    if routing == "principal":
+        return principal()
+    if options["center"] and sparse:
+        raise InvalidOption("center=True needs dense keys: a centred sparse key has no zeros left")
+    return paper(balance=options["balance"], center=options["center"])
+
+
+def settings_of(options: dict[str, Any], routing: Paper | Principal) -> Settings:
+    """What the engine needs to know. Routers that stay as they are have nothing to reroute."""
+    return Settings(
+        leaf_factor=options["leaf_factor"],
+        reroutes=options["reroutes"] if routing.learns else 0,
+        capacity=options["capacity"] or 0,
+        scorer=SCORERS[options["scorer"]],
+        seed=options["seed"],
+    )
+
+
+def rewards_for(hits: int, rewards: Any) -> np.ndarray:
+    """One reward in [0, 1] for each hit as an array, NaN for None."""
+    if isinstance(rewards, numbers.Real):
+        rewards = [rewards]
+    values = [math.nan if reward is None else reward for reward in rewards]
+    if len(values) != hits:
+        raise InvalidReward(f"{len(values)} rewards for {hits} hits: give one for each, None where none was observed")
+    for value, given in zip(values, rewards, strict=True):
+        if not isinstance(value, numbers.Real) or not (given is None or 0 <= value <= 1):
+            raise InvalidReward(f"a reward is a number from 0 to 1, or None, not {given!r}")
+    return np.array(values, np.float64)

@@ -1,0 +1,112 @@
+"""`routing="principal"`: a full leaf is cut along its top principal direction at the median.
+
+The router then stays as it is until a learning step, so a memory is always found where it was put. A subtree whose
+heavier side outgrows 3/4 is rebuilt, which keeps the depth logarithmic on every stream.
+"""
+
+from collections import namedtuple
+
+import numpy as np
+
+from memorytree.engine import declared
+from memorytree.engine.compile import body_for, helper
+from memorytree.engine.declared import (
+    add_to_router, load_key, margin, measure_router, reset_router, router_norm, same_key, scale_router, set_threshold,
+)  # fmt: skip
+from memorytree.engine.median import median_cut
+
+Principal = namedtuple("Principal", "center learns rebuilds")
+
+# A direction is judged from this many members at the most, by this many power iterations.
+SAMPLE = 256
+ITERATIONS = 6
+
+
+def principal() -> Principal:
+    """Principal routing has nothing to set."""
+    return Principal(False, False, True)
+
+
+@body_for(declared.step, "principal")
+def step(tree, node, x, left_count, right_count):
+    return margin(tree, node, x) > 0
+
+
+@body_for(declared.learn_from_reward, "principal")
+def learn_from_reward(tree, node, x, right, probability, reward):
+    return False
+
+
+@body_for(declared.lift_random, "principal")
+def lift_random(tree):
+    # Routers that stay as they are have nothing to reroute; no tree of this kind asks for it while inserting.
+    return np.int64(0), load_key(tree, 0)
+
+
+@helper
+def point_between(tree, node, slot, other):
+    """The direction from one key to another, which tells at least these two apart."""
+    reset_router(tree, node)
+    add_to_router(tree, node, load_key(tree, other), 1.0)
+    add_to_router(tree, node, load_key(tree, slot), -1.0)
+
+
+@helper
+def turn_along_spread(tree, node, sample):
+    """Turn the router towards the top principal direction of the sample, by power iteration.
+
+    router = the sum of projection * key; as centred projections add up to zero, the mean key need not be known.
+    """
+    projections = np.empty(sample.shape[0], np.float64)
+    for _ in range(ITERATIONS):
+        mean = 0.0
+        for i in range(sample.shape[0]):
+            projections[i] = margin(tree, node, load_key(tree, sample[i]))
+            mean += projections[i] / sample.shape[0]
+        scale = 0.0
+        for i in range(sample.shape[0]):
+            projections[i] -= mean
+            scale = max(scale, abs(projections[i]))
+        if scale == 0:
+            return
+        reset_router(tree, node)
+        for i in range(sample.shape[0]):
+            add_to_router(tree, node, load_key(tree, sample[i]), projections[i] / scale)
+        measure_router(tree, node)
+        scale_router(tree, node, 1.0 / max(router_norm(tree, node), 1e-30))
+
+
+@helper
+def cut_at_median(tree, node, order, first, last, sides):
+    """Choose the threshold and the sides for a router that has its direction."""
+    margins = np.empty(last - first, np.float32)
+    for i in range(first, last):
+        margins[i - first] = margin(tree, node, load_key(tree, order[i]))
+    found, threshold = median_cut(margins)
+    if found:
+        set_threshold(tree, node, threshold)
+        measure_router(tree, node)
+        for i in range(first, last):
+            sides[i] = margins[i - first] > threshold
+    return found
+
+
+@body_for(declared.cut, "principal")
+def cut(tree, node, order, first, last, sides, settle):
+    different = first
+    for i in range(first + 1, last):
+        if not same_key(tree, order[first], order[i]):
+            different = i
+            break
+    if different == first:
+        return False
+    size = min(last - first, SAMPLE)
+    sample = np.empty(size, np.int64)
+    for i in range(size):
+        sample[i] = order[first + i * (last - first) // size]
+    point_between(tree, node, order[first], order[different])
+    turn_along_spread(tree, node, sample)
+    if cut_at_median(tree, node, order, first, last, sides):
+        return True
+    point_between(tree, node, order[first], order[different])
+    return cut_at_median(tree, node, order, first, last, sides)

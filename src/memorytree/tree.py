@@ -1,0 +1,525 @@
+"""MemoryTree: a memory that takes pairs (key, value), returns those that fit a key, learns from reward, and forgets.
+
+This file knows ids, values, receipts and the lock; everything else it asks of the engine.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from memorytree import files, options
+from memorytree.engine import kernels
+from memorytree.engine.core import NO_TRACES, NOBODY, Core
+from memorytree.engine.search import ACTION, AT_NODE, BRANCH, EXPLORED, EXPLORED_GENERATION, PLACES, STEPS
+from memorytree.engine.state import NONE
+from memorytree.errors import InvalidOption, InvalidReceipt, InvalidReward, UnknownId
+from memorytree.hits import BRANCHES, HitMatrix, Hits, Receipt, blank_trace, trim
+from memorytree.inspection import Explanation, Stats, draw_text, draw_tree, explain, measure
+from memorytree.keys import DenseKeys, NamedKeys, SparseKeys, kind_for
+from memorytree.locks import ReadersWriterLock
+
+# Rows of a batch that are written before waiting readers get a turn.
+STRETCH = 1024
+
+
+class Learned(NamedTuple):
+    """What came of an update: rewards that taught a router, and those that came too late because a node has gone."""
+
+    learned: int
+    skipped: int
+
+
+class MemoryTree:
+    """A memory that learns, in logarithmic time (Contextual Memory Trees, ICML 2019).
+
+    Args:
+        routing: "principal" (a full leaf is cut along its main direction, routers then stay), "paper" (routers train
+            themselves as memories pass), or "auto": principal for dense keys, paper for sparse ones.
+        scorer: "distance" (the nearest fits best) or "cosine".
+        balance: the paper's alpha: how strongly learning routers prefer even sides.
+        leaf_factor: the paper's c: a leaf holds at most max(8, ceil(c ln n)) memories.
+        reroutes: the paper's d: memories that are put in anew after each write, where routers learn.
+        center: let learning routers see keys less their running mean; helps where all features are positive.
+        capacity: keep at most so many memories; the one whose insertion or last useful return lies furthest back goes.
+        seed: the same seed and the same writes give the same tree.
+
+    Example:
+        >>> tree = MemoryTree(seed=0)
+        >>> first = tree.insert([1.0, 0.0], "east")
+        >>> second = tree.insert([0.0, 1.0], "north")
+        >>> hits = tree.query([0.9, 0.2], k=1)
+        >>> hits[0].value
+        'east'
+        >>> tree.update(hits, [1.0])
+        Learned(learned=0, skipped=0)
+        >>> tree.remove(first)
+        >>> tree.query([0.9, 0.2])[0].value
+        'north'
+    """
+
+    def __init__(
+        self,
+        *,
+        routing: Any = "auto",
+        scorer: str = "distance",
+        balance: float = 0.9,
+        leaf_factor: float = 4,
+        reroutes: int = 5,
+        center: bool = False,
+        capacity: int | None = None,
+        seed: int | None = None,
+    ):
+        self._options = options.check(
+            {
+                "routing": routing, "scorer": scorer, "balance": balance, "leaf_factor": leaf_factor,
+                "reroutes": reroutes, "center": center, "capacity": capacity, "seed": seed,
+            }
+        )  # fmt: skip
+        self._keys: DenseKeys | SparseKeys | NamedKeys | None = None
+        self._core: Core | None = None
+        self._values: dict[int, Any] = {}
+        self._lock = ReadersWriterLock()
+        self._writer = Lock()  # held for the whole of a write, also while readers are let in
+        self._draws = itertools.count()
+        self._path_room = 64
+
+    # ---- what is there
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __contains__(self, id: object) -> bool:
+        return id in self._values
+
+    def __iter__(self) -> Iterator[int]:
+        """The ids, in order of insertion."""
+        self._lock.acquire_read()
+        try:
+            return iter(list(self._values))
+        finally:
+            self._lock.release_read()
+
+    def __getitem__(self, id: int) -> Any:
+        """The value of a memory."""
+        try:
+            return self._values[id]
+        except KeyError:
+            raise UnknownId(f"no memory has the id {id!r}") from None
+
+    def get(self, id: int, default: Any = None) -> Any:
+        """The value of a memory, or a default."""
+        return self._values.get(id, default)
+
+    def key(self, id: int) -> Any:
+        """The key of a memory, in the form in which keys were given."""
+        self._lock.acquire_read()
+        try:
+            self[id]
+            assert self._core is not None and self._keys is not None
+            _, slot = kernels.locate(self._core.tree, id)
+            return self._keys.stored(self._core.arrays(), slot)
+        finally:
+            self._lock.release_read()
+
+    def __repr__(self) -> str:
+        kind = "empty" if self._keys is None else type(self._keys).__name__.removesuffix("Keys").lower()
+        return f"<MemoryTree: {len(self):,} memories, {kind} keys, routing {self._options['routing']!r}>"
+
+    # ---- writing
+
+    def _begin(self, x: Any) -> Any:
+        """The kind of keys this tree holds; the first key settles it."""
+        if self._keys is None:
+            keys = kind_for(x)
+            routing = options.routing_of(self._options, keys.sparse)
+            core = Core(keys.sparse, keys.dimension, options.settings_of(self._options, routing), routing)
+            return keys, core
+        return self._keys, self._core
+
+    def _aside(self, work: Callable[[Core], Any]) -> Any:
+        """Do long work on a copy while readers go on with the tree as it was, then swap. The caller is the writer."""
+        assert self._core is not None
+        core = self._core.copy()
+        result = work(core)
+        self._lock.acquire_write()
+        self._core = core
+        self._lock.release_write()
+        return result
+
+    def insert(self, x: Any, value: Any, *, id: int | None = None) -> int:
+        """Store a memory and return its id.
+
+        Args:
+            x: the key: a 1-D array, a scipy sparse row, or a mapping {feature: weight}.
+            value: any object.
+            id: the id to give it (a memory that has it is replaced); by default the next free number.
+        """
+        ids = np.empty(1, np.int64)
+        ids[0] = NONE if id is None else options.whole("id", id, 0)
+        with self._writer:
+            keys, core = self._begin(x)
+            row = keys.one(x, growing=True)
+            self._write(keys, core, row, ids, [value], np.zeros(1, np.int64), 1)
+        return int(ids[0])
+
+    def insert_many(
+        self, X: Any, values: Iterable[Any], *, ids: Sequence[int] | np.ndarray | None = None, progress: bool = False
+    ) -> np.ndarray:
+        """Store a batch of memories, as a loop over `insert` would, and return their ids.
+
+        Args:
+            X: a matrix (dense or scipy sparse) with a key in each row, or a list of mappings.
+            values: as many values as there are keys.
+            ids: the ids to give them.
+            progress: show a progress bar.
+        """
+        values = list(values)
+        with self._writer:
+            keys, core = self._begin(X)
+            numbers = _ids_for(X, len(values), ids)
+            batch, n = keys.many(X, growing=True)
+            done = np.zeros(1, np.int64)
+            # Between two stretches waiting readers get a turn.
+            for last in _track([*range(STRETCH, n, STRETCH), n] if n else [], "inserting", progress):
+                self._write(keys, self._core or core, batch, numbers, values, done, last)
+        return numbers
+
+    def _write(self, keys: Any, core: Core, batch: Any, ids: np.ndarray, values: list, done: np.ndarray, last: int) -> None:
+        """Insert the rows of a checked batch up to last - 1, and note their values as they come and go."""
+        steps = core.settings.reroutes + 1
+        while True:
+            removed: list[tuple[int, int]] = []
+            self._lock.acquire_write()
+            try:
+                self._keys, self._core = keys, core
+                first = -(-int(done[0]) // steps)
+                long_work = core.insert(batch, ids, done, last, removed)
+                for until, gone in removed:
+                    self._values.update(zip(ids[first:until].tolist(), values[first:until], strict=True))
+                    del self._values[gone]
+                    first = until
+                until = -(-int(done[0]) // steps)
+                self._values.update(zip(ids[first:until].tolist(), values[first:until], strict=True))
+            finally:
+                self._lock.release_write()
+            if long_work == NONE:
+                return
+            self._aside(lambda copy, node=long_work: copy.regrow(node))
+            core = self._core
+
+    @classmethod
+    def build(cls, X: Any, values: Iterable[Any], *, ids: Sequence[int] | None = None, **settings: Any) -> MemoryTree:
+        """A tree of a whole batch, built top-down: faster than inserting, and even from the start.
+
+        >>> tree = MemoryTree.build([[0.0], [1.0], [2.0]], ["zero", "one", "two"], seed=0)
+        >>> tree.query([1.1])[0].value
+        'one'
+        """
+        tree = cls(**settings)
+        values = list(values)
+        keys, core = tree._begin(X)
+        numbers = _ids_for(X, len(values), ids)
+        batch, n = keys.many(X, growing=True)
+        if len(np.unique(numbers[numbers >= 0])) < np.count_nonzero(numbers >= 0):
+            raise InvalidOption("build needs ids that differ from each other")
+        capacity = tree._options["capacity"]
+        if capacity is not None and n > capacity:
+            raise InvalidOption(f"{n} memories do not fit into a capacity of {capacity}")
+        if n:
+            core.fill(batch, numbers)
+            tree._keys, tree._core = keys, core
+            tree._values = dict(zip(numbers.tolist(), values, strict=True))
+        return tree
+
+    def remove(self, id: int) -> None:
+        """Forget a memory; `UnknownId` where there is none."""
+        with self._writer:
+            if id not in self._values:
+                raise UnknownId(f"no memory has the id {id!r}")
+            self._lock.acquire_write()
+            try:
+                assert self._core is not None
+                long_work = self._core.remove(id)
+                del self._values[id]
+            finally:
+                self._lock.release_write()
+            if long_work != NONE:
+                self._aside(lambda copy: copy.regrow(long_work))
+
+    def update(self, hits: Hits | Receipt | dict, rewards: Any) -> Learned:
+        """Say how useful the hits of a query were.
+
+        Args:
+            hits: what `query` returned, or its receipt (also as the dictionary that `Receipt.to_dict` made).
+            rewards: for each hit a number in [0, 1], or None where none was observed.
+
+        Routers learn from the explored node as in the paper's Algorithm 3; then d memories are rerouted. Where the node has
+        gone since, nothing is learned from it and the result counts that.
+        """
+        kept, ids, trace = self._decision(hits)
+        given = options.rewards_for(len(ids), rewards)
+        with self._writer:
+            keys, core = self._known()
+            row = keys.again(kept)
+            return self._learn(core, row, trace[None], np.array([ids], np.int64), given[None])
+
+    def update_many(self, hits: HitMatrix, rewards: Any) -> Learned:
+        """The same for a batch: rewards is an n x k array, NaN where none was observed."""
+        given = np.array([[np.nan if r is None else r for r in row] for row in rewards], np.float64)
+        given = given.reshape(len(given), -1)
+        if given.shape != hits.ids.shape:
+            raise InvalidReward(f"rewards of shape {given.shape} for hits of shape {hits.ids.shape}")
+        if np.any((given < 0) | (given > 1)):
+            raise InvalidReward("a reward is a number from 0 to 1, or NaN")
+        traces = hits._traces if len(hits._traces) else np.tile(blank_trace(hits.ids.shape[1]), (len(hits), 1))
+        with self._writer:
+            keys, core = self._known()
+            return self._learn(core, keys.again_many(hits._kept), traces, hits.ids, given)
+
+    def _known(self) -> tuple[Any, Core]:
+        if self._keys is None or self._core is None:
+            raise InvalidReceipt("this tree has never answered a query with hits")
+        return self._keys, self._core
+
+    def _decision(self, hits: Hits | Receipt | dict) -> tuple[Any, Sequence[int], np.ndarray]:
+        """(kept key, ids, trace) of a query."""
+        if isinstance(hits, Hits):
+            return hits._kept, hits.ids, hits._trace
+        receipt = Receipt.from_dict(hits) if isinstance(hits, dict) else hits
+        if not isinstance(receipt, Receipt):
+            raise InvalidReceipt(f"update takes hits or their receipt, not {type(hits).__name__}")
+        trace = blank_trace(0)
+        trace[BRANCH] = BRANCHES.index(receipt.branch)
+        if receipt.explored is not None:
+            trace[EXPLORED], trace[EXPLORED_GENERATION] = receipt.explored
+        if trace[BRANCH] == AT_NODE:
+            trace[ACTION] = receipt.action == "right"
+        return self._known()[0].unpack(receipt.key), [id for id, _, _ in receipt.hits], trace
+
+    def _learn(self, core: Core, batch: Any, traces: np.ndarray, ids: np.ndarray, rewards: np.ndarray) -> Learned:
+        done = np.zeros(1, np.int64)
+        learned = np.zeros(2, np.int64)
+        for last in [*range(STRETCH, len(ids), STRETCH), len(ids)]:
+            self._lock.acquire_write()
+            try:
+                learned += core.update(batch, traces, ids, rewards, done, last)
+            finally:
+                self._lock.release_write()
+        return Learned(*learned.tolist())
+
+    def reroute(self, times: int) -> None:
+        """Take a random memory out and put it in again, `times` times (the paper's Algorithm 7)."""
+        times = options.whole("times", times, 0)
+        with self._writer:
+            if self._core is not None:
+                self._aside(lambda core: core.reroute(times))
+
+    def sweep(self) -> int:
+        """Put every memory where today's routers send it, without learning; returns how many moved.
+
+        Afterwards every memory is found under its own key.
+        """
+        with self._writer:
+            return 0 if self._core is None else self._aside(lambda core: core.sweep())
+
+    # ---- reading
+
+    def query(
+        self,
+        x: Any,
+        k: int = 1,
+        *,
+        explore: float = 0.0,
+        beam: int = 1,
+        exclude: Iterable[int] | None = None,
+        draw: int | None = None,
+    ) -> Hits:
+        """The memories that fit a key best, at most k, best first.
+
+        Args:
+            x: the key.
+            k: how many to return.
+            explore: the paper's epsilon: with this probability one decision is left to chance, so that `update` can learn.
+            beam: how many leaves to look into, the likeliest first (an exploring query looks into one).
+            exclude: ids to leave out.
+            draw: a number that fixes what chance decides when exploring.
+        """
+        if self._keys is None or self._core is None:
+            return Hits([], [], [], _NO_KEYS, None, blank_trace(0))
+        k = min(options.whole("k", k, 1), max(len(self._values), 1))
+        if beam != 1 or explore:
+            beam, explore = options.whole("beam", beam, 1), options.within("explore", explore, 0, 1)
+        keys = self._keys
+        row = keys.one(x)
+        excluded = NOBODY if exclude is None else np.fromiter(exclude, np.int64)
+        bounds = np.array([0, len(excluded)]) if len(excluded) else _EMPTY_ROW
+        ids, scores = np.empty((1, k), np.int64), np.empty((1, k), np.float32)
+        draw = (next(self._draws) if draw is None else options.whole("draw", draw, 0)) if explore else 0
+        while True:
+            traces = np.empty((1, PLACES + 2 * k + 2 * self._path_room), np.int64)
+            self._lock.acquire_read()
+            try:
+                self._core.query(row, (0, 1), bounds, excluded, ids, scores, traces, beam, explore, draw)
+                found = [id for id in ids[0].tolist() if id >= 0]
+                values = list(map(self._values.__getitem__, found))
+            finally:
+                self._lock.release_read()
+            trace = traces[0]
+            if trace[STEPS] <= self._path_room:
+                break
+            self._path_room = 2 * int(trace[STEPS])
+        return Hits(found, values, scores[0, : len(found)].tolist(), keys, keys.keep(x, row), trim(trace, k))
+
+    def query_many(
+        self,
+        X: Any,
+        k: int = 1,
+        *,
+        explore: float = 0.0,
+        beam: int = 1,
+        exclude: Sequence[Iterable[int]] | None = None,
+        draw: int | None = None,
+        threads: int = 1,
+    ) -> HitMatrix:
+        """Answer a batch of queries, as a loop over `query` would.
+
+        Args:
+            X: a matrix with a key in each row, or a list of mappings.
+            k, explore, beam: as in `query`.
+            exclude: for each row the ids to leave out.
+            draw: fixes what chance decides when exploring; row i takes draw + i.
+            threads: how many threads share the rows (0: one for each core).
+        """
+        k = options.whole("k", k, 1)
+        beam, explore = options.whole("beam", beam, 1), options.within("explore", explore, 0, 1)
+        workers = options.whole("threads", threads, 0) or os.cpu_count() or 1
+        if self._keys is None or self._core is None:
+            rows = len(X) if not hasattr(X, "shape") else X.shape[0]
+            blank = np.full((rows, k), NONE, np.int64), np.full((rows, k), -np.inf, np.float32)
+            return HitMatrix(*blank, self, _NO_KEYS, X, NO_TRACES)
+        keys = self._keys
+        batch, n = keys.many(X)
+        bounds, excluded = _exclusions(exclude, n)
+        ids, scores = np.empty((n, k), np.int64), np.empty((n, k), np.float32)
+        draw = 0 if draw is None else options.whole("draw", draw, 0)
+        if explore and draw == 0:
+            draw = [next(self._draws) for _ in range(max(n, 1))][0]
+        traces = np.empty((n, PLACES + 2 * k + 2 * self._path_room), np.int64) if explore else NO_TRACES
+        edges = np.linspace(0, n, min(workers, max(n, 1)) + 1).astype(int).tolist()
+
+        def answer(rows: tuple[int, int]) -> None:
+            self._core.query(batch, rows, bounds, excluded, ids, scores, traces, beam, explore, draw)
+
+        self._lock.acquire_read()
+        try:
+            if workers == 1:
+                answer((0, n))
+            else:
+                with ThreadPoolExecutor(workers) as pool:
+                    list(pool.map(answer, itertools.pairwise(edges)))
+        finally:
+            self._lock.release_read()
+        return HitMatrix(ids, scores, self, keys, keys.keep_many(X, batch), traces)
+
+    # ---- looking inside
+
+    def stats(self) -> Stats:
+        """Size, shape and balance of the tree, and the bytes it takes."""
+        return self._read(measure)
+
+    def explain(self, x: Any, k: int = 5) -> Explanation:
+        """Why a query for x returns what it does: the way to the leaf, and the candidates in it."""
+        row = None if self._keys is None else self._keys.one(x)
+        return self._read(lambda tree: explain(tree, row, options.whole("k", k, 1)))
+
+    def draw(self, ax: Any = None, *, depth: int = 4) -> Any:
+        """A picture of the tree: as text, or with matplotlib on the axes given (`ax=True` makes some)."""
+        depth = options.whole("depth", depth, 0)
+        if ax is None:
+            return self._read(lambda tree: draw_text(tree, depth))
+        return self._read(lambda tree: draw_tree(tree, depth, None if ax is True else ax))
+
+    def _read(self, look: Callable[[MemoryTree], Any]) -> Any:
+        self._lock.acquire_read()
+        try:
+            return look(self)
+        finally:
+            self._lock.release_read()
+
+    # ---- files
+
+    def save(self, path: str | os.PathLike, *, encode: Callable[[Any], Any] | None = None) -> None:
+        """Write the tree to one file, whole or not at all.
+
+        Values may be what msgpack knows (None, bool, int, float, str, bytes, list, dict) and NumPy arrays; for anything
+        else give `encode`, which turns a value into such data.
+        """
+        self._read(lambda tree: files.save(tree, path, encode))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike, *, decode: Callable[[Any], Any] | None = None) -> MemoryTree:
+        """The tree that `save` wrote; it goes on exactly as the saved one would have."""
+        return files.load(cls, path, decode)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self._read(files.state_of)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        files.restore(self, state)
+
+
+_EMPTY_ROW = np.zeros(2, np.int64)
+
+
+class _NoKeys:
+    """Stands for the keys of a tree that has none yet."""
+
+    def pack(self, kept: Any) -> None:
+        return None
+
+    def pick(self, kept: Any, i: int) -> None:
+        return None
+
+
+_NO_KEYS = _NoKeys()
+
+
+def _ids_for(X: Any, values: int, ids: Any) -> np.ndarray:
+    """An array of ids to take, NONE where the tree is to choose."""
+    n = X.shape[0] if hasattr(X, "shape") else len(X)
+    if values != n:
+        raise InvalidOption(f"{n} keys need {n} values, not {values}")
+    if ids is None:
+        return np.full(n, NONE, np.int64)
+    numbers = np.array([options.whole("id", id, 0) for id in ids], np.int64)
+    if len(numbers) != n:
+        raise InvalidOption(f"{n} keys need {n} ids, not {len(numbers)}")
+    return numbers
+
+
+def _exclusions(exclude: Sequence[Iterable[int]] | None, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """The lists of excluded ids as (bounds, ids)."""
+    if exclude is None:
+        return np.zeros(n + 1, np.int64), NOBODY
+    lists = [np.fromiter(ids, np.int64) for ids in exclude]
+    if len(lists) != n:
+        raise InvalidOption(f"exclude needs a list of ids for each of the {n} rows, not {len(lists)}")
+    bounds = np.zeros(n + 1, np.int64)
+    np.cumsum([len(ids) for ids in lists], out=bounds[1:])
+    return bounds, np.concatenate(lists) if lists else NOBODY
+
+
+def _track(items: list[int], what: str, show: bool) -> Iterable[int]:
+    """The items, with a progress bar if wanted."""
+    if not show:
+        return items
+    from rich.progress import track
+
+    return track(items, description=what)
