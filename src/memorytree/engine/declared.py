@@ -52,8 +52,8 @@ def reserve_routers(tree):
     """Give router storage as many places as there are nodes."""
 
 
-def margin(tree, node, x):
-    """g(x): routes left where it is at most 0, right otherwise."""
+def linear(tree, node, x):
+    """The router's weighted sum and bias: what its learner predicts."""
 
 
 def reset_router(tree, node):
@@ -88,8 +88,8 @@ def threshold_of(tree, node):
     """The threshold of a node's router."""
 
 
-def learn(tree, node, x, y, weight):
-    """One step of the router's learner towards y (-1 or 1) on x."""
+def learn(tree, node, x, raw, y, weight):
+    """One step of the router's learner towards y (-1 or 1) on x, for which it predicts `raw`; whether anything changed."""
 
 
 def note_key(tree, x):

@@ -133,11 +133,10 @@ def reserve_routers(tree):
         tree.squares = grown(tree.squares, tree.nodes.shape[0])
 
 
-@body_for(declared.margin, "dense")
-def margin(tree, node, x):
+@body_for(declared.linear, "dense")
+def linear(tree, node, x):
     routers = tree.routers
-    d = x.shape[0]
-    return dot(routers, node, x) + routers[node, d] - routers[node, d + 1]
+    return dot(routers, node, x) + routers[node, x.shape[0]]
 
 
 @body_for(declared.reset_router, "dense")
@@ -230,18 +229,18 @@ def perceptron_step(routers, node, x, means, version, change):
 
 
 @body_for(declared.learn, "dense")
-def learn(tree, node, x, y, weight):
-    routers = tree.routers
+def learn(tree, node, x, raw, y, weight):
     routing = tree.routing
+    if y * raw > 0 if routing.exact else y * raw >= 1:
+        return False
     version = tree.nodes[node, MEAN]
-    raw = dot(routers, node, x) + routers[node, x.shape[0]]
     if routing.exact:
-        if y * raw <= 0:
-            change = routing.rate * min(np.floor(weight * 4 + 0.5) / 4, 4.0) * y
-            perceptron_step(routers, node, x, tree.means, version, np.float32(change))
-        return
-    gradient = np.float32(weight * (raw - y))
-    adagrad_step(routers, tree.squares, node, x, tree.means, version, gradient, np.float32(routing.rate))
+        change = routing.rate * min(np.floor(weight * 4 + 0.5) / 4, 4.0) * y
+        perceptron_step(tree.routers, node, x, tree.means, version, np.float32(change))
+    else:
+        gradient, rate = np.float32(-weight * y), np.float32(routing.rate)
+        adagrad_step(tree.routers, tree.squares, node, x, tree.means, version, gradient, rate)
+    return True
 
 
 @helper

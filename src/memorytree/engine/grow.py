@@ -3,7 +3,7 @@
 import numpy as np
 
 from memorytree.engine.compile import helper, kernel
-from memorytree.engine.declared import copy_key, cut, margin, move_key, same_key, step
+from memorytree.engine.declared import copy_key, cut, move_key, same_key, step
 from memorytree.engine.layout import (
     append, detach, free_node, free_row, give_extent, leaf_limit, move_row_to_end, new_leaf,
     put, row_of_id, take_extent,
@@ -12,15 +12,6 @@ from memorytree.engine.rng import below
 from memorytree.engine.state import (
     BUILT, COUNT, EQUAL, GENERATION, LEFT, MEMORIES, NONE, OLDEST, PARENT, RIGHT, ROOM, ROOT, SLOT, START,
 )  # fmt: skip
-
-
-@helper
-def descend(tree, x, node):
-    """Algorithm 1, Path: the leaf that x is routed to from a node."""
-    nodes = tree.nodes
-    while nodes[node, LEFT] != NONE:
-        node = np.int64(nodes[node, RIGHT] if margin(tree, node, x) > 0 else nodes[node, LEFT])
-    return node
 
 
 @helper
@@ -88,6 +79,15 @@ def part(order, first, last, sides):
 
 
 @helper
+def all_equal(tree, order, first, last):
+    """Whether the slots order[first:last] all hold the same key."""
+    for i in range(first + 1, last):
+        if not same_key(tree, order[first], order[i]):
+            return False
+    return True
+
+
+@helper
 def branch(tree, node, count):
     """Turn a leaf without memories into an internal node over two new leaves."""
     left, right = new_leaf(tree, node), new_leaf(tree, node)
@@ -124,7 +124,7 @@ def regrow(tree, top, settle):
             stack[waiting + 1, 0], stack[waiting + 1, 1], stack[waiting + 1, 2] = left, first, middle
             waiting += 2
         else:
-            tree.nodes[node, EQUAL] = last - first > limit
+            tree.nodes[node, EQUAL] = last - first > limit and all_equal(tree, order, first, last)
             settle_leaf(tree, node, order, first, last)
     for i in range(extents.shape[0]):
         give_extent(tree, extents[i, 0], extents[i, 1])

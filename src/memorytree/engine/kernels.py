@@ -9,8 +9,9 @@ import numpy as np
 from memorytree.engine import dense, sparse  # noqa: F401  (they give the declared functions their bodies)
 from memorytree.engine import grow, layout, search
 from memorytree.engine.compile import kernel
-from memorytree.engine.declared import learn_from_reward, lift_random, load_key, margin, note_key, prepare, row_of
+from memorytree.engine.declared import learn_from_reward, lift_random, load_key, note_key, prepare, row_of
 from memorytree.engine.rng import seeded, uniform
+from memorytree.engine.route import descend, margin
 from memorytree.engine.grow import regrow
 from memorytree.engine.state import COUNT, GENERATION, LEAF, LEFT, MEMORIES, NEXT_ID, NODES, NONE, RIGHT, ROOT, SLOT
 
@@ -84,7 +85,7 @@ def sweep(tree):
     """Put every memory where today's routers send it, without learning; returns the number moved."""
     moved = 0
     for row in range(tree.counters[MEMORIES]):
-        leaf = grow.descend(tree, load_key(tree, tree.rows[row, SLOT]), tree.counters[ROOT])
+        leaf = descend(tree, load_key(tree, tree.rows[row, SLOT]), tree.counters[ROOT])
         if leaf != tree.rows[row, LEAF]:
             grow.move_to_leaf(tree, row, leaf)
             moved += 1

@@ -3,9 +3,9 @@
 import numpy as np
 
 from memorytree.engine.compile import helper
-from memorytree.engine.declared import dissimilarity, key_bits, margin, prepare, router_norm
-from memorytree.engine.grow import descend
-from memorytree.engine.rng import GAMMA, below, mix, uniform
+from memorytree.engine.declared import dissimilarity, key_bits, router_norm
+from memorytree.engine.rng import GAMMA, below, mix
+from memorytree.engine.route import descend, margin
 from memorytree.engine.state import COSINE, COUNT, GENERATION, LEAF, LEFT, NONE, PARENT, RIGHT, ROOT, START
 
 # What a query did: it followed the routers, explored the other side of a node, or drew at random from a leaf.

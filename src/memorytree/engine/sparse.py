@@ -312,11 +312,11 @@ def weighted_sum(table_features, table_weights, first, size, x):
     return total
 
 
-@body_for(declared.margin, "sparse")
-def margin(tree, node, x):
-    tables, offsets = tree.tables, tree.offsets
+@body_for(declared.linear, "sparse")
+def linear(tree, node, x):
+    tables = tree.tables
     total = weighted_sum(tree.table_features, tree.table_weights, tables[node, FIRST], tables[node, SIZE], x)
-    return total + offsets[node, BIAS] - offsets[node, THRESHOLD]
+    return total + tree.offsets[node, BIAS]
 
 
 @body_for(declared.reset_router, "sparse")
@@ -383,36 +383,34 @@ def threshold_of(tree, node):
 
 
 @body_for(declared.learn, "sparse")
-def learn(tree, node, x, y, weight):
+def learn(tree, node, x, raw, y, weight):
     features, weights = x
     routing = tree.routing
-    raw = declared.margin(tree, node, x) + tree.offsets[node, THRESHOLD]
-    if routing.exact and y * raw > 0:
-        return
+    if y * raw > 0 if routing.exact else y * raw >= 1:
+        return False
     widen_table(tree, node, features.shape[0])
     table_weights, table_squares, offsets = tree.table_weights, tree.table_squares, tree.offsets
     squared_length = offsets[node, LENGTH] * offsets[node, LENGTH]
-    if routing.exact:
-        change = np.float32(routing.rate * min(np.floor(weight * 4 + 0.5) / 4, 4.0) * y)
-        for j in range(features.shape[0]):
-            place = place_of(tree, node, features[j])
-            old = table_weights[place]
-            table_weights[place] = old + change * weights[j]
-            squared_length += table_weights[place] * table_weights[place] - old * old
-        offsets[node, BIAS] += change
-    else:
-        rate = np.float32(routing.rate)
-        gradient = np.float32(weight * (raw - y))
-        for j in range(features.shape[0]):
-            place = place_of(tree, node, features[j])
+    gradient, rate = np.float32(-weight * y), np.float32(routing.rate)
+    change = np.float32(routing.rate * min(np.floor(weight * 4 + 0.5) / 4, 4.0) * y)
+    for j in range(features.shape[0]):
+        place = place_of(tree, node, features[j])
+        old = table_weights[place]
+        if routing.exact:
+            new = old + change * weights[j]
+        else:
             g = gradient * weights[j]
             table_squares[place] += g * g
-            old = table_weights[place]
-            table_weights[place] = old - rate * g / np.sqrt(table_squares[place] + np.float32(1e-30))
-            squared_length += table_weights[place] * table_weights[place] - old * old
+            new = old - rate * g / np.sqrt(table_squares[place] + np.float32(1e-30))
+        table_weights[place] = new
+        squared_length += new * new - old * old
+    offsets[node, LENGTH] = np.sqrt(max(squared_length, np.float32(0)))
+    if routing.exact:
+        offsets[node, BIAS] += change
+    else:
         offsets[node, BIAS_SQUARES] += gradient * gradient
         offsets[node, BIAS] -= rate * gradient / np.sqrt(offsets[node, BIAS_SQUARES] + np.float32(1e-30))
-    offsets[node, LENGTH] = np.sqrt(max(squared_length, np.float32(0)))
+    return True
 
 
 @body_for(declared.note_key, "sparse")

@@ -1,6 +1,6 @@
 """`routing="paper"`: routers that train themselves while memories pass (Algorithms 3 to 5).
 
-A router is linear and learns by Adagrad on the squared loss. `exact=True` takes a perceptron with dyadic steps instead,
+A router is linear and learns by Adagrad on the hinge loss: a margin of 1 is enough, and a router that is sure stays. `exact=True` takes a perceptron with dyadic steps instead,
 whose arithmetic on small dyadic keys has no rounding: the engine can then be compared with the reference bit by bit.
 """
 
@@ -10,14 +10,15 @@ import numpy as np
 
 from memorytree.engine import declared, grow
 from memorytree.engine.compile import body_for, helper
-from memorytree.engine.declared import learn, load_key, margin, reset_router, same_key, set_threshold
+from memorytree.engine.declared import learn, linear, load_key, reset_router, set_threshold, threshold_of
 from memorytree.engine.median import median_cut
+from memorytree.engine.route import margin
 from memorytree.engine.state import COUNT, LEFT, MISTAKES, RIGHT, UPDATES
 
 Paper = namedtuple("Paper", "balance rate exact center learns rebuilds")
 
 
-def paper(*, balance: float = 0.9, rate: float = 0.1, exact: bool = False, center: bool = False) -> Paper:
+def paper(*, balance: float = 0.9, rate: float = 0.03, exact: bool = False, center: bool = False) -> Paper:
     """The paper's routing. balance = alpha; rate is the learner's step."""
     return Paper(float(balance), float(rate), bool(exact), bool(center), True, False)
 
@@ -31,10 +32,12 @@ def pull(balance, left_count, right_count):
 @body_for(declared.step, "paper")
 def step(tree, node, x, left_count, right_count):
     balance = tree.routing.balance
-    confidence = min(max(np.float64(margin(tree, node, x)), -1.0), 1.0)
-    wants_right = (1.0 - balance) * confidence + pull(balance, left_count, right_count) > 0
-    learn(tree, node, x, 1.0 if wants_right else -1.0, 1.0)
-    goes_right = margin(tree, node, x) > 0
+    raw = linear(tree, node, x)
+    g = raw - threshold_of(tree, node)
+    wants_right = (1.0 - balance) * min(max(np.float64(g), -1.0), 1.0) + pull(balance, left_count, right_count) > 0
+    if learn(tree, node, x, raw, 1.0 if wants_right else -1.0, 1.0):
+        g = margin(tree, node, x)
+    goes_right = g > 0
     # Theorem 1 counts mistakes right after the update.
     tree.nodes[node, UPDATES] += 1
     if goes_right != wants_right:
@@ -44,12 +47,7 @@ def step(tree, node, x, left_count, right_count):
 
 @body_for(declared.cut, "paper")
 def cut(tree, node, order, first, last, sides, settle):
-    equal = True
-    for i in range(first + 1, last):
-        if not same_key(tree, order[first], order[i]):
-            equal = False
-            break
-    if equal:
+    if grow.all_equal(tree, order, first, last):
         return False
     reset_router(tree, node)
     tree.nodes[node, UPDATES] = 0
@@ -89,5 +87,4 @@ def learn_from_reward(tree, node, x, right, probability, reward):
     difference = reward / probability * (1.0 if right else -1.0)
     left_count, right_count = nodes[nodes[node, LEFT], COUNT], nodes[nodes[node, RIGHT], COUNT]
     y = (1.0 - balance) * difference + pull(balance, left_count, right_count)
-    learn(tree, node, x, 1.0 if y > 0 else -1.0, abs(y))
-    return True
+    return learn(tree, node, x, linear(tree, node, x), 1.0 if y > 0 else -1.0, abs(y))

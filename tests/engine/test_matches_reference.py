@@ -1,0 +1,184 @@
+"""The engine against the paper in plain Python: the same operations with the same chance give the same tree, exactly.
+
+The learner is a perceptron with dyadic steps on small dyadic keys, so that float32 and Python's floats both compute
+without rounding and every path, leaf, weight and answer must agree to the last bit.
+"""
+
+import numpy as np
+import pytest
+from hypothesis import assume, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from memorytree import MemoryTree
+from memorytree.checks import check_tree
+from memorytree.engine.sparse import BIAS, THRESHOLD
+from memorytree.engine.state import COUNT, LEFT, MISTAKES, ROOT, RIGHT, START, UPDATES
+from memorytree.reference import CONSTANT, Perceptron, ReferenceTree, Side
+from memorytree.routing import paper
+from tests.mirror import Splitmix, tie
+
+DIMENSION = 3
+STEP = 0.5
+weights = st.integers(-4, 4).map(lambda n: n / 2)
+dense_keys = st.lists(weights, min_size=DIMENSION, max_size=DIMENSION).map(lambda x: np.array(x, np.float32))
+sparse_keys = st.dictionaries(st.sampled_from("abcdef"), weights.filter(bool), max_size=4)
+rewards = st.none() | st.sampled_from([0.0, 0.25, 1.0])
+
+
+def twins(keys):
+    """A machine that drives both trees with keys drawn from here."""
+
+    class Twins(RuleBasedStateMachine):
+        """One tree in the engine, one in the reference, and a dictionary of what should be stored."""
+
+        @initialize(
+            seed=st.integers(0, 2**40),
+            balance=st.sampled_from([0.1, 0.5, 0.9, 1.0]),
+            leaf_factor=st.sampled_from([0.5, 1, 4]),
+            reroutes=st.sampled_from([0, 1, 5]),
+        )
+        def plant(self, seed, balance, leaf_factor, reroutes):
+            self.number_of = {}
+            settings = {"leaf_factor": leaf_factor, "reroutes": reroutes, "seed": seed}
+            self.tree = MemoryTree(routing=paper(balance=balance, rate=STEP, exact=True), **settings)
+            self.reference = ReferenceTree(
+                lambda: Perceptron(step=STEP),
+                balance=balance,
+                leaf_factor=leaf_factor,
+                reroutes=reroutes,
+                random=Splitmix(seed),
+                tie=tie(seed, self.number_of),
+            )
+            self.seed = seed
+            self.stored = {}
+            self.asked = []
+
+        def number(self, x):
+            """Number the features of a mapping in the order in which the engine sees them."""
+            if isinstance(x, dict):
+                for name in x:
+                    self.number_of.setdefault(name, len(self.number_of))
+
+        @rule(x=keys)
+        def insert(self, x):
+            self.number(x)
+            id = self.tree.insert(x, len(self.stored))
+            assert id == self.reference.insert(x, len(self.stored))
+            self.stored[id] = x
+
+        @rule(xs=st.lists(keys, min_size=2, max_size=30))
+        def insert_many(self, xs):
+            for x in xs:
+                self.number(x)
+            ids = self.tree.insert_many(xs, range(len(xs)))
+            assert ids.tolist() == [self.reference.insert(x, i) for i, x in enumerate(xs)]
+            self.stored.update(zip(ids.tolist(), xs, strict=True))
+
+        @rule(x=keys, copies=st.integers(2, 12))
+        def insert_equal_keys(self, x, copies):
+            for _ in range(copies):
+                self.insert(x)
+
+        @rule(x=keys, which=st.integers(0, 10**6))
+        def replace(self, x, which):
+            assume(self.stored)
+            id = sorted(self.stored)[which % len(self.stored)]
+            self.number(x)
+            assert self.tree.insert(x, "new", id=id) == self.reference.insert(x, "new", id=id) == id
+            self.stored[id] = x
+
+        @rule(which=st.integers(0, 10**6))
+        def remove(self, which):
+            assume(self.stored)
+            id = sorted(self.stored)[which % len(self.stored)]
+            self.tree.remove(id)
+            self.reference.remove(id)
+            del self.stored[id]
+
+        @rule(times=st.integers(0, 20))
+        def reroute(self, times):
+            self.tree.reroute(times)
+            for _ in range(times):
+                self.reference.reroute()
+
+        @rule(x=keys, k=st.integers(1, 12), explore=st.sampled_from([0.0, 0.5, 1.0]), draw=st.integers(0, 10**6))
+        def query(self, x, k, explore, draw):
+            assume(self.stored)
+            if isinstance(x, dict) and not set(x) <= set(self.number_of):
+                return  # names never stored have numbers of the engine's own choice
+            hits = self.tree.query(x, k, explore=explore, draw=draw)
+            triple, memories = self.reference.query(x, k, explore=explore, random=Splitmix(self.seed, draw))
+            assert hits.ids == [memory.id for memory in memories]
+            scores = [self.reference.scorer.score(x, memory) for memory in memories]
+            assert hits.scores == pytest.approx(scores, rel=1e-6)
+            receipt = hits.receipt
+            assert receipt.branch == ("exploit" if triple is None else "leaf" if triple[1] is None else "node")
+            if receipt.branch == "node":
+                assert receipt.action == ("right" if triple[1] is Side.RIGHT else "left")
+            assert len(receipt.path) == len(self.reference.path(x).steps)
+            self.asked.append((x, hits, triple, memories))
+
+        @rule(which=st.integers(0, 10**6), given=st.lists(rewards, min_size=12, max_size=12))
+        def update(self, which, given):
+            assume(self.asked)
+            x, hits, triple, memories = self.asked.pop(which % len(self.asked))
+            rewarded = [(m, r) for m, r in zip(memories, given, strict=False) if r is not None]
+            skipped = self.reference.update(x, rewarded, triple)
+            assert self.tree.update(hits, given[: len(hits)]).skipped == skipped
+
+        @invariant()
+        def agree(self):
+            check_tree(self.tree)
+            self.reference.check()
+            assert sorted(self.tree) == sorted(self.stored)
+            if self.tree._core is None:
+                return
+            arrays = self.tree._core.arrays()
+            assert arrays["row_ids"][: len(self.tree)].tolist() == [memory.id for memory in self.reference.memories]
+            self.compare(arrays, int(self.tree._core.counters[ROOT]), self.reference.root)
+
+        def compare(self, arrays, node, twin):
+            row = arrays["nodes"][node]
+            assert row[COUNT] == twin.n
+            assert (row[LEFT] < 0) == twin.is_leaf
+            if twin.is_leaf:
+                rows = arrays["slots"][row[START] : row[START] + row[COUNT]]
+                assert arrays["row_ids"][rows].tolist() == [memory.id for memory in twin.memories]
+                return
+            assert (row[UPDATES], row[MISTAKES]) == (twin.updates, twin.mistakes)
+            self.compare_routers(arrays, node, twin)
+            self.compare(arrays, row[LEFT], twin.left)
+            self.compare(arrays, row[RIGHT], twin.right)
+
+        def compare_routers(self, arrays, node, twin):
+            learned = {name: weight for name, weight in twin.learner.weights.items() if weight and name != CONSTANT}
+            bias = twin.learner.weights.get(CONSTANT, 0.0)
+            if "routers" in arrays:
+                *router, engine_bias, threshold, _ = arrays["routers"][node].tolist()
+                weights = {j: weight for j, weight in enumerate(router) if weight}
+            else:
+                engine_bias, threshold = arrays["offsets"][node, [BIAS, THRESHOLD]].tolist()
+                first, size, _ = arrays["tables"][node]
+                names = {number: name for name, number in self.number_of.items()}
+                table = arrays["table_features"][first : first + size], arrays["table_weights"][first : first + size]
+                weights = {names[f]: float(w) for f, w in zip(*table, strict=True) if f >= 0 and w}
+            assert (weights, engine_bias, threshold) == (learned, bias, twin.threshold)
+
+        def teardown(self):
+            if getattr(self, "stored", None):
+                for id, x in self.stored.items():
+                    key = self.tree.key(id)
+                    assert key == x if isinstance(x, dict) else np.array_equal(key, x)
+
+    return Twins
+
+
+def case_for(keys):
+    case = twins(keys).TestCase
+    case.settings = settings(max_examples=25, stateful_step_count=30)
+    return pytest.mark.boundscheck(case)
+
+
+TestDenseKeys = case_for(dense_keys)
+TestSparseKeys = case_for(sparse_keys)
