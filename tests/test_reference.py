@@ -667,8 +667,10 @@ def test_adagrad_follows_its_formula():
     g = AdagradLinear(rate=0.5)
     g.update([2.0], 1)  # gradient -1: slopes -2 and -1, each step is the rate
     assert g.predict([2.0]) == 1.5
-    g.update([2.0], -1, weight=2.0)  # gradient 2 * 2.5: slopes 10 and 5 over sqrt(4 + 100) and sqrt(1 + 25)
-    assert g.predict([2.0]) == pytest.approx(1.5 - 0.5 * (2 * 10 / math.sqrt(104) + 5 / math.sqrt(26)))
+    g.update([2.0], 1)  # a margin of 1 is enough
+    assert g.predict([2.0]) == 1.5
+    g.update([2.0], -1, weight=2.0)  # gradient 2: slopes 4 and 2 over sqrt(4 + 16) and sqrt(1 + 4)
+    assert g.predict([2.0]) == pytest.approx(1.5 - 0.5 * (2 * 4 / math.sqrt(20) + 2 / math.sqrt(5)))
 
 
 @pytest.mark.parametrize(("weight", "moved"), [(0.1, 0.0), (0.125, 0.25), (1.0, 1.0), (9.0, 4.0)])

@@ -7,8 +7,29 @@ from typing import Any
 import numpy as np
 
 from memorytree.engine.state import (
-    COUNT, FREE_NODE, IDS, LEAF, LEFT, MEMORIES, NEWER, NEWEST, NEXT_ID, NODES, NONE, OLDER, OLDEST, PARENT, POOL, RIGHT,
-    ROOM, ROOT, SLOT, SLOTS, START, TABLES,
+    COUNT,
+    FREE_NODE,
+    IDS,
+    LEAF,
+    LEFT,
+    MEMORIES,
+    NEWER,
+    NEWEST,
+    NEXT_ID,
+    NODES,
+    NONE,
+    OLDER,
+    OLDEST,
+    PARENT,
+    POOL,
+    RIGHT,
+    ROOM,
+    ROOMS,
+    ROOT,
+    SLOT,
+    SLOTS,
+    START,
+    TABLES,
 )  # fmt: skip
 
 
@@ -40,7 +61,7 @@ def check_arrays(arrays: dict[str, np.ndarray], sparse: bool, learns: bool) -> N
     _check_ids(arrays, n)
     _check_order_of_use(arrays, n)
     if sparse:
-        _check_sparse(arrays, n, used, learns)
+        _check_sparse(arrays, n, used)
     else:
         _require(len(arrays["keys"]) == len(arrays["slots"]), "as many keys as slots")
         _require(len(arrays["routers"]) == len(nodes), "as many routers as nodes")
@@ -86,6 +107,7 @@ def _check_places(arrays: dict[str, np.ndarray], leaves: np.ndarray, n: int, slo
     nodes, rows, slots = arrays["nodes"], arrays["rows"][:n], arrays["slots"]
     start, count, room = (nodes[leaves, column].astype(np.int64) for column in (START, COUNT, ROOM))
     _require(np.all((count <= room) & (start >= 0) & (start + room <= slots_used)), "leaves fit into their room")
+    _require(room.sum() == arrays["counters"][ROOMS], "the room of all leaves is known")
     order = np.argsort(start, kind="stable")
     order = order[room[order] > 0]
     _require(np.all(start[order][1:] >= (start + room)[order][:-1]), "the room of two leaves does not overlap")
@@ -94,7 +116,10 @@ def _check_places(arrays: dict[str, np.ndarray], leaves: np.ndarray, n: int, slo
     _require(np.all((rows[:, LEAF] >= 0) & (rows[:, LEAF] < len(nodes))), "memories lie in leaves")
     offset = rows[:, SLOT] - nodes[rows[:, LEAF], START]
     _require(np.all((offset >= 0) & (offset < nodes[rows[:, LEAF], COUNT])), "memories lie within their leaves")
-    _require(np.array_equal(np.sort(np.unique(rows[:, LEAF])), np.sort(leaves[count > 0])), "memories lie in leaves of the tree")
+    _require(
+        np.array_equal(np.sort(np.unique(rows[:, LEAF])), np.sort(leaves[count > 0])),
+        "memories lie in leaves of the tree",
+    )
 
 
 def _check_ids(arrays: dict[str, np.ndarray], n: int) -> None:
@@ -122,7 +147,7 @@ def _check_order_of_use(arrays: dict[str, np.ndarray], n: int) -> None:
             _require(np.array_equal(back[there[linked]], linked), "the order of use is the same both ways")
 
 
-def _check_sparse(arrays: dict[str, np.ndarray], n: int, used: int, learns: bool) -> None:
+def _check_sparse(arrays: dict[str, np.ndarray], n: int, used: int) -> None:
     """Keys and router tables lie within their pools."""
     counters = arrays["counters"]
     _require(len(arrays["spans"]) == len(arrays["slots"]), "as many spans as slots")
@@ -130,9 +155,8 @@ def _check_sparse(arrays: dict[str, np.ndarray], n: int, used: int, learns: bool
     spans = arrays["spans"][arrays["rows"][:n, SLOT]]
     _require(counters[POOL] <= min(len(arrays["key_features"]), len(arrays["key_weights"])), "keys fit into the pool")
     _require(np.all((spans >= 0) & (spans.sum(axis=1, keepdims=True) <= counters[POOL])), "keys lie in the pool")
-    features, tables = arrays["table_features"], arrays["tables"][:used]
-    _require(counters[TABLES] <= min(len(features), len(arrays["table_weights"])), "tables fit into the pool")
-    _require(not learns or len(arrays["table_squares"]) == len(features), "as many squares as weights")
+    tables = arrays["tables"][:used]
+    _require(counters[TABLES] <= len(arrays["table_words"]), "tables fit into the pool")
     sizes = tables[:, 1]
     _require(np.all((tables >= 0).all(axis=1) & (sizes & (sizes - 1) == 0)), "tables are well formed")
-    _require(np.all((tables[:, 0] + sizes <= counters[TABLES]) & (2 * tables[:, 2] <= sizes)), "tables lie in the pool")
+    _require(np.all((tables[:, 0] + sizes <= counters[TABLES]) & (3 * tables[:, 2] <= 2 * sizes)), "tables lie in the pool")

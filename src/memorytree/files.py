@@ -17,19 +17,13 @@ from memorytree import options
 from memorytree.checks import check_arrays
 from memorytree.engine import state as engine_state
 from memorytree.engine.core import Core
-from memorytree.engine.state import MEMORIES, NODES, POOL, SLOTS, TABLES
+from memorytree.engine.state import MEMORIES
 from memorytree.errors import DamagedFile, UnsupportedValue
 from memorytree.keys import DenseKeys, NamedKeys, SparseKeys
 from memorytree.routing import Paper, Principal
 
 FORMAT = 1
 _ARRAY, _TUPLE = 1, 2  # msgpack extension types
-# Which counter tells how much of an array is in use.
-USED = {
-    "nodes": NODES, "routers": NODES, "squares": NODES, "tables": NODES, "offsets": NODES,
-    "slots": SLOTS, "keys": SLOTS, "spans": SLOTS, "rows": MEMORIES, "row_ids": MEMORIES,
-    "key_features": POOL, "key_weights": POOL, "table_features": TABLES, "table_weights": TABLES, "table_squares": TABLES,
-}  # fmt: skip
 KINDS = {"dense": DenseKeys, "sparse": SparseKeys, "named": NamedKeys}
 ROUTINGS = {"paper": Paper, "principal": Principal}
 
@@ -44,10 +38,7 @@ def state_of(tree: Any) -> dict[str, Any]:
         return state
     kind = next(name for name, kind in KINDS.items() if type(tree._keys) is kind)
     core_routing = {"name": type(tree._core.routing).__name__.lower(), "settings": list(tree._core.routing)}
-    arrays = {}
-    for name, array in tree._core.arrays().items():
-        used = int(tree._core.counters[USED[name]]) if name in USED else len(array)
-        arrays[name] = array[:used].copy()
+    arrays = {name: array.copy() for name, array in tree._core.arrays_in_use().items()}
     if "keys" in arrays:  # what lies in free slots is nobody's business
         free = np.ones(len(arrays["keys"]), bool)
         free[arrays["rows"][:, engine_state.SLOT]] = False
@@ -61,7 +52,7 @@ def restore(tree: Any, state: dict[str, Any]) -> None:
     settings = dict(state["options"])
     if not isinstance(settings["routing"], str):
         settings["routing"] = ROUTINGS[settings["routing"]["name"]](*settings["routing"]["settings"])
-    tree.__init__(**settings)  # type: ignore[misc]
+    tree.__init__(**settings)
     tree._values = state["values"]
     if "arrays" not in state:
         return
@@ -111,7 +102,7 @@ def save(tree: Any, path: str | os.PathLike, encode: Callable[[Any], Any] | None
         raise
 
 
-def load(cls: type, path: str | os.PathLike, decode: Callable[[Any], Any] | None) -> Any:
+def load(cls: Any, path: str | os.PathLike, decode: Callable[[Any], Any] | None) -> Any:
     """Read a tree that `save` wrote."""
     try:
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as members:
@@ -185,5 +176,3 @@ def _sync_directory(directory: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
-
-

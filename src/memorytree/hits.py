@@ -11,7 +11,14 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 
 from memorytree.engine.search import (
-    ACTION, AT_NODE, BRANCH, EXPLOIT, EXPLORED, EXPLORED_GENERATION, PLACES, STEPS,
+    ACTION,
+    AT_NODE,
+    BRANCH,
+    EXPLOIT,
+    EXPLORED,
+    EXPLORED_GENERATION,
+    PLACES,
+    STEPS,
 )  # fmt: skip
 from memorytree.errors import InvalidReceipt
 

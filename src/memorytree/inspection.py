@@ -10,7 +10,15 @@ import numpy as np
 from memorytree.engine import kernels
 from memorytree.engine.core import NO_TRACES, NOBODY
 from memorytree.engine.state import (
-    COSINE, COUNT, LEFT, MISTAKES, NONE, POOL_LIVE, RIGHT, ROOT, UPDATES,
+    COSINE,
+    COUNT,
+    LEFT,
+    MISTAKES,
+    NONE,
+    POOL_LIVE,
+    RIGHT,
+    ROOT,
+    UPDATES,
 )  # fmt: skip
 from memorytree.hits import Hit
 
@@ -37,7 +45,8 @@ class Stats:
         levels: balance at each level from the root down.
         router_error: share of insertions that a router sent against its own target (learning routers only).
         key_bytes: bytes of the keys themselves.
-        other_bytes: bytes of everything else the engine holds, unused room included; Python objects are not counted.
+        other_bytes: bytes of everything else the engine uses.
+        spare_bytes: room for growth on top, most of it never touched. Python's own objects are not counted.
     """
 
     memories: int
@@ -50,10 +59,11 @@ class Stats:
     router_error: float | None
     key_bytes: int
     other_bytes: int
+    spare_bytes: int
 
     @property
     def bytes(self) -> int:
-        """Bytes the engine holds in all."""
+        """Bytes the engine uses."""
         return self.key_bytes + self.other_bytes
 
     def __str__(self) -> str:
@@ -75,7 +85,7 @@ def measure(tree: Any) -> Stats:
     """The figures of a tree."""
     core = tree._core
     if core is None:
-        return Stats(0, 0, 8, 0, 0, 0.0, (), None, 0, 0)
+        return Stats(0, 0, 8, 0, 0, 0.0, (), None, 0, 0, 0)
     arrays = core.arrays()
     nodes = arrays["nodes"]
     n = len(core)
@@ -101,7 +111,7 @@ def measure(tree: Any) -> Stats:
         key_bytes = 8 * int(core.counters[POOL_LIVE])
     else:
         key_bytes = 4 * core.dimension * n
-    total = sum(array.nbytes for array in arrays.values())
+    used = sum(array.nbytes for array in core.arrays_in_use().values())
     return Stats(
         memories=n,
         leaves=leaves if n else 0,
@@ -112,7 +122,8 @@ def measure(tree: Any) -> Stats:
         levels=tuple(levels),
         router_error=mistakes / updates if updates else None,
         key_bytes=key_bytes,
-        other_bytes=total - key_bytes,
+        other_bytes=used - key_bytes,
+        spare_bytes=sum(array.nbytes for array in arrays.values()) - used,
     )
 
 
@@ -147,7 +158,9 @@ class Explanation:
     def __str__(self) -> str:
         lines = ["way down:"]
         for step in self.steps:
-            lines.append(f"  node {step.node:<6} margin {step.margin:+.4g} -> {step.side:<5} ({step.left:,} | {step.right:,})")
+            lines.append(
+                f"  node {step.node:<6} margin {step.margin:+.4g} -> {step.side:<5} ({step.left:,} | {step.right:,})"
+            )
         lines.append(f"  leaf {self.leaf}: {self.looked_at} memories looked at")
         lines.append("best candidates:")
         for candidate in self.candidates:

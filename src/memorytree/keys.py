@@ -20,6 +20,8 @@ from memorytree.errors import InvalidKey
 LARGEST = 1e15
 """No number in a key may be larger: squares and sums of squares then stay finite in float32."""
 
+_SURELY_SOUND = LARGEST**2  # no number whose square sums to less can be too large, and NaN is less than nothing
+
 SparseBatch = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
@@ -57,7 +59,7 @@ def _check_weights(weights: np.ndarray, what: str = "key") -> None:
     """Raise unless every number is finite and at most LARGEST."""
     flat = weights.reshape(-1)
     # One pass without a temporary array settles the ordinary case; NaN fails every comparison.
-    if not np.vdot(flat, flat) < LARGEST**2 and not np.all(np.abs(flat) <= LARGEST):
+    if not np.vdot(flat, flat) < _SURELY_SOUND and not np.all(np.abs(flat) <= LARGEST):
         worst = flat[~(np.abs(flat) <= LARGEST)][0]
         raise InvalidKey(f"{what} holds {worst}; numbers must be finite and at most {LARGEST:g}")
 
@@ -70,7 +72,6 @@ class DenseKeys:
     def __init__(self, dimension: int):
         self.dimension = dimension
         self._shape = (dimension,)
-        self._row = (1, dimension)
 
     def one(self, x: Any, growing: bool = False) -> np.ndarray:
         """A batch of one key."""
@@ -80,11 +81,9 @@ class DenseKeys:
             if x.ndim == 1:
                 raise InvalidKey(f"key has {x.shape[0]} features, this tree holds {self.dimension}")
             raise InvalidKey(f"a key is an array of shape {self._shape}, this one has {x.shape}")
-        row = np.empty(self._row, np.float32)
-        row[0] = x
-        flat = row[0]
-        if not np.vdot(flat, flat) < LARGEST**2:
-            _check_weights(flat)
+        row = np.array(x, np.float32, ndmin=2)
+        if not np.vdot(row, row) < _SURELY_SOUND:
+            _check_weights(row)
         return row
 
     def many(self, X: Any, growing: bool = False) -> tuple[np.ndarray, int]:

@@ -19,6 +19,8 @@ ROUTINGS = ("auto", "paper", "principal")
 
 def whole(name: str, value: Any, least: int) -> int:
     """A whole number that is at least `least`."""
+    if type(value) is int and value >= least:
+        return value
     if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least:
         raise InvalidOption(f"{name} must be a whole number of at least {least}, not {value!r}")
     return int(value)
@@ -26,7 +28,7 @@ def whole(name: str, value: Any, least: int) -> int:
 
 def within(name: str, value: Any, low: float, high: float) -> float:
     """A number between low and high."""
-    if not isinstance(value, numbers.Real) or isinstance(value, bool) or not low <= value <= high:
+    if not isinstance(value, numbers.Real) or isinstance(value, bool) or not low <= float(value) <= high:
         raise InvalidOption(f"{name} must be a number from {low:g} to {high:g}, not {value!r}")
     return float(value)
 
@@ -85,6 +87,6 @@ def rewards_for(hits: int, rewards: Any) -> np.ndarray:
     if len(values) != hits:
         raise InvalidReward(f"{len(values)} rewards for {hits} hits: give one for each, None where none was observed")
     for value, given in zip(values, rewards, strict=True):
-        if not isinstance(value, numbers.Real) or not (given is None or 0 <= value <= 1):
+        if not isinstance(value, numbers.Real) or not (given is None or 0 <= float(value) <= 1):
             raise InvalidReward(f"a reward is a number from 0 to 1, or None, not {given!r}")
     return np.array(values, np.float64)

@@ -200,9 +200,7 @@ class ReferenceTree:
             v = v.child(a)  # line 5
         return Path(steps, v)  # lines 7-8
 
-    def query(
-        self, x: Any, k: int = 1, explore: float = 0.0, random: Random | None = None
-    ) -> tuple[Triple, list[Memory]]:
+    def query(self, x: Any, k: int = 1, explore: float = 0.0, random: Random | None = None) -> tuple[Triple, list[Memory]]:
         """Return what `update` needs to know and at most `k` memories, best first: Algorithm 2.
 
         Draws come from `random`, or from the tree's exploration stream, in the order q, i, a.

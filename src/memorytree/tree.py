@@ -20,9 +20,9 @@ from memorytree.engine.core import NO_TRACES, NOBODY, Core
 from memorytree.engine.search import ACTION, AT_NODE, BRANCH, EXPLORED, EXPLORED_GENERATION, PLACES, STEPS
 from memorytree.engine.state import NONE
 from memorytree.errors import InvalidOption, InvalidReceipt, InvalidReward, UnknownId
-from memorytree.hits import BRANCHES, HitMatrix, Hits, Receipt, blank_trace, trim
+from memorytree.hits import BRANCHES, HitMatrix, Hits, Receipt, blank_trace
 from memorytree.inspection import Explanation, Stats, draw_text, draw_tree, explain, measure
-from memorytree.keys import DenseKeys, NamedKeys, SparseKeys, kind_for
+from memorytree.keys import kind_for
 from memorytree.locks import ReadersWriterLock
 
 # Rows of a batch that are written before waiting readers get a turn.
@@ -82,12 +82,13 @@ class MemoryTree:
                 "reroutes": reroutes, "center": center, "capacity": capacity, "seed": seed,
             }
         )  # fmt: skip
-        self._keys: DenseKeys | SparseKeys | NamedKeys | None = None
+        self._keys: Any = None  # DenseKeys, SparseKeys or NamedKeys, once there is a key
         self._core: Core | None = None
         self._values: dict[int, Any] = {}
         self._lock = ReadersWriterLock()
         self._writer = Lock()  # held for the whole of a write, also while readers are let in
-        self._draws = itertools.count()
+        self._draw = 0  # numbers the explorations; no part of the state
+        self._draw_lock = Lock()
         self._path_room = 64
 
     # ---- what is there
@@ -122,9 +123,9 @@ class MemoryTree:
         self._lock.acquire_read()
         try:
             self[id]
-            assert self._core is not None and self._keys is not None
-            _, slot = kernels.locate(self._core.tree, id)
-            return self._keys.stored(self._core.arrays(), slot)
+            keys, core = self._known()
+            _, slot = kernels.locate(core.tree, id)
+            return keys.stored(core.arrays(), slot)
         finally:
             self._lock.release_read()
 
@@ -152,6 +153,10 @@ class MemoryTree:
         self._core = core
         self._lock.release_write()
         return result
+
+    def _regrow_aside(self, node: int) -> Core:
+        self._aside(lambda core: core.regrow(node))
+        return self._known()[1]
 
     def insert(self, x: Any, value: Any, *, id: int | None = None) -> int:
         """Store a memory and return its id.
@@ -211,8 +216,7 @@ class MemoryTree:
                 self._lock.release_write()
             if long_work == NONE:
                 return
-            self._aside(lambda copy, node=long_work: copy.regrow(node))
-            core = self._core
+            core = self._regrow_aside(long_work)
 
     @classmethod
     def build(cls, X: Any, values: Iterable[Any], *, ids: Sequence[int] | None = None, **settings: Any) -> MemoryTree:
@@ -251,7 +255,7 @@ class MemoryTree:
             finally:
                 self._lock.release_write()
             if long_work != NONE:
-                self._aside(lambda copy: copy.regrow(long_work))
+                self._regrow_aside(long_work)
 
     def update(self, hits: Hits | Receipt | dict, rewards: Any) -> Learned:
         """Say how useful the hits of a query were.
@@ -353,15 +357,17 @@ class MemoryTree:
         """
         if self._keys is None or self._core is None:
             return Hits([], [], [], _NO_KEYS, None, blank_trace(0))
-        k = min(options.whole("k", k, 1), max(len(self._values), 1))
+        k = min(options.whole("k", k, 1), len(self._values) or 1)
         if beam != 1 or explore:
             beam, explore = options.whole("beam", beam, 1), options.within("explore", explore, 0, 1)
         keys = self._keys
         row = keys.one(x)
-        excluded = NOBODY if exclude is None else np.fromiter(exclude, np.int64)
-        bounds = np.array([0, len(excluded)]) if len(excluded) else _EMPTY_ROW
+        excluded, bounds = NOBODY, _NO_BOUNDS
+        if exclude is not None:
+            excluded = np.fromiter(exclude, np.int64)
+            bounds = np.array([0, len(excluded)])
         ids, scores = np.empty((1, k), np.int64), np.empty((1, k), np.float32)
-        draw = (next(self._draws) if draw is None else options.whole("draw", draw, 0)) if explore else 0
+        draw = self._draws(draw, 1) if explore else 0
         while True:
             traces = np.empty((1, PLACES + 2 * k + 2 * self._path_room), np.int64)
             self._lock.acquire_read()
@@ -371,11 +377,12 @@ class MemoryTree:
                 values = list(map(self._values.__getitem__, found))
             finally:
                 self._lock.release_read()
-            trace = traces[0]
-            if trace[STEPS] <= self._path_room:
+            steps = traces.item(STEPS)
+            if steps <= self._path_room:
                 break
-            self._path_room = 2 * int(trace[STEPS])
-        return Hits(found, values, scores[0, : len(found)].tolist(), keys, keys.keep(x, row), trim(trace, k))
+            self._path_room = 2 * steps
+        trace = traces[0, : PLACES + 2 * k + 2 * steps]
+        return Hits(found, values, scores[0].tolist()[: len(found)], keys, keys.keep(x, row), trace)
 
     def query_many(
         self,
@@ -408,16 +415,15 @@ class MemoryTree:
         batch, n = keys.many(X)
         bounds, excluded = _exclusions(exclude, n)
         ids, scores = np.empty((n, k), np.int64), np.empty((n, k), np.float32)
-        draw = 0 if draw is None else options.whole("draw", draw, 0)
-        if explore and draw == 0:
-            draw = [next(self._draws) for _ in range(max(n, 1))][0]
+        draw = self._draws(draw, n) if explore else 0
         traces = np.empty((n, PLACES + 2 * k + 2 * self._path_room), np.int64) if explore else NO_TRACES
         edges = np.linspace(0, n, min(workers, max(n, 1)) + 1).astype(int).tolist()
 
         def answer(rows: tuple[int, int]) -> None:
-            self._core.query(batch, rows, bounds, excluded, ids, scores, traces, beam, explore, draw)
+            core.query(batch, rows, bounds, excluded, ids, scores, traces, beam, explore, draw)
 
         self._lock.acquire_read()
+        core = self._core
         try:
             if workers == 1:
                 answer((0, n))
@@ -427,6 +433,14 @@ class MemoryTree:
         finally:
             self._lock.release_read()
         return HitMatrix(ids, scores, self, keys, keys.keep_many(X, batch), traces)
+
+    def _draws(self, given: int | None, n: int) -> int:
+        """The first of n numbers that fix what chance decides."""
+        if given is not None:
+            return options.whole("draw", given, 0)
+        with self._draw_lock:
+            self._draw += n
+            return self._draw - n
 
     # ---- looking inside
 
@@ -475,7 +489,7 @@ class MemoryTree:
         files.restore(self, state)
 
 
-_EMPTY_ROW = np.zeros(2, np.int64)
+_NO_BOUNDS = np.zeros(2, np.int64)
 
 
 class _NoKeys:

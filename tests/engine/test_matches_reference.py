@@ -12,8 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from memorytree import MemoryTree
 from memorytree.checks import check_tree
-from memorytree.engine.sparse import BIAS, THRESHOLD
-from memorytree.engine.state import COUNT, LEFT, MISTAKES, ROOT, RIGHT, START, UPDATES
+from memorytree.engine.sparse import BIAS, FEATURE, THRESHOLD, WEIGHT
+from memorytree.engine.state import COUNT, LEFT, MISTAKES, RIGHT, ROOT, START, UPDATES
 from memorytree.reference import CONSTANT, Perceptron, ReferenceTree, Side
 from memorytree.routing import paper
 from tests.mirror import Splitmix, tie
@@ -161,8 +161,9 @@ def twins(keys):
                 engine_bias, threshold = arrays["offsets"][node, [BIAS, THRESHOLD]].tolist()
                 first, size, _ = arrays["tables"][node]
                 names = {number: name for name, number in self.number_of.items()}
-                table = arrays["table_features"][first : first + size], arrays["table_weights"][first : first + size]
-                weights = {names[f]: float(w) for f, w in zip(*table, strict=True) if f >= 0 and w}
+                table = arrays["table_words"][first : first + size]
+                entries = zip(table[:, FEATURE].tolist(), table.view(np.float32)[:, WEIGHT].tolist(), strict=True)
+                weights = {names[f]: w for f, w in entries if f >= 0 and w}
             assert (weights, engine_bias, threshold) == (learned, bias, twin.threshold)
 
         def teardown(self):

@@ -6,9 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from memorytree.engine import kernels, state
+from memorytree.engine import grow, kernels, state
 from memorytree.engine.state import (
-    COUNT, EQUAL, MEMORIES, NONE, ROOT, Settings,
+    COUNT,
+    MEMORIES,
+    NONE,
+    ROOT,
+    Settings,
 )  # fmt: skip
 
 NOBODY = np.empty(0, np.int64)
@@ -43,6 +47,11 @@ class Core:
         """Views of the arrays, valid until the next write."""
         return state.arrays_of(self.tree)
 
+    def arrays_in_use(self) -> dict[str, np.ndarray]:
+        """The same without the room for growth."""
+        used = {name: int(self.counters[counter]) for name, counter in state.USED.items()}
+        return {name: array[: used.get(name)] for name, array in self.arrays().items()}
+
     def copy(self) -> Core:
         """A tree of its own with the same content."""
         arrays = {name: array.copy() for name, array in self.arrays().items()}
@@ -75,12 +84,12 @@ class Core:
 
     def regrow(self, node: int) -> None:
         """Build the subtree below a node anew."""
-        kernels.regrow(self.tree, node, False)
+        grow.regrow(self.tree, node, False)
 
     def fill(self, X: Any, ids: np.ndarray) -> None:
         """Put all rows into this empty tree and grow it top-down."""
         kernels.fill(self.tree, X, ids)
-        kernels.regrow(self.tree, self.counters[ROOT], True)
+        grow.regrow(self.tree, self.counters[ROOT], True)
 
     def remove(self, id: int) -> int:
         """Remove a memory that is there. Returns NONE, or a node whose regrowing takes long and is left to the caller."""
@@ -96,7 +105,9 @@ class Core:
         while (node := kernels.reroute(self.tree, progress, times)) != NONE:
             self.regrow(node)
 
-    def update(self, X: Any, traces: np.ndarray, ids: np.ndarray, rewards: np.ndarray, progress: np.ndarray, last: int) -> Any:
+    def update(
+        self, X: Any, traces: np.ndarray, ids: np.ndarray, rewards: np.ndarray, progress: np.ndarray, last: int
+    ) -> Any:
         """Learn from rewards for queries from where `progress` stands up to last - 1: (learned, skipped)."""
         counts = np.zeros(2, np.int64)
         while (node := kernels.update_rows(self.tree, X, traces, ids, rewards, progress, counts, last)) != NONE:
@@ -106,10 +117,9 @@ class Core:
     def sweep(self) -> int:
         """Put every memory where today's routers send it; returns the number moved."""
         moved = kernels.sweep(self.tree)
-        self.arrays()["nodes"][:, EQUAL] = 0
         node = 0
         while (node := kernels.next_too_full(self.tree, node)) != NONE:
-            kernels.regrow(self.tree, node, True)
+            grow.regrow(self.tree, node, True)
             node += 1
         return int(moved)
 

@@ -32,6 +32,14 @@ def move_key(tree, source, target):
     """Move a key between slots."""
 
 
+def keys_apart(tree):
+    """Set the stored keys aside and give the tree fresh places for as many; `move_from` brings them back."""
+
+
+def move_from(tree, apart, source, target):
+    """Move a key that was set aside into a slot."""
+
+
 def drop_key(tree, slot):
     """A key has gone."""
 

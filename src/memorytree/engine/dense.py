@@ -9,7 +9,12 @@ from memorytree.engine import declared
 from memorytree.engine.compile import body_for, fast_helper, helper
 from memorytree.engine.rng import GAMMA, mix
 from memorytree.engine.state import (
-    COSINE, DIMENSION, INSERTED, MEAN, MEAN_VERSIONS, VERSIONS,
+    COSINE,
+    DIMENSION,
+    INSERTED,
+    MEAN,
+    MEAN_VERSIONS,
+    VERSIONS,
 )  # fmt: skip
 
 
@@ -37,6 +42,15 @@ def squared_norm(matrix, row, width):
     for j in range(width):
         total += matrix[row, j] * matrix[row, j]
     return total
+
+
+@helper
+def lengthened(array, size):
+    """A longer copy of a one-dimensional array."""
+    longer = np.empty(size, array.dtype)
+    for i in range(array.shape[0]):
+        longer[i] = array[i]
+    return longer
 
 
 @helper
@@ -97,6 +111,20 @@ def move_key(tree, source, target):
     keys = tree.keys
     for j in range(keys.shape[1]):
         keys[target, j] = keys[source, j]
+
+
+@body_for(declared.keys_apart, "dense")
+def keys_apart(tree):
+    apart = tree.keys
+    tree.keys = np.empty(apart.shape, np.float32)
+    return apart
+
+
+@body_for(declared.move_from, "dense")
+def move_from(tree, apart, source, target):
+    keys = tree.keys
+    for j in range(keys.shape[1]):
+        keys[target, j] = apart[source, j]
 
 
 @body_for(declared.drop_key, "dense")

@@ -5,12 +5,34 @@ import numpy as np
 from memorytree.engine.compile import helper, kernel
 from memorytree.engine.declared import copy_key, cut, move_key, same_key, step
 from memorytree.engine.layout import (
-    append, detach, free_node, free_row, give_extent, leaf_limit, move_row_to_end, new_leaf,
-    put, row_of_id, take_extent,
+    append,
+    detach,
+    free_node,
+    free_row,
+    give_extent,
+    leaf_limit,
+    move_row_to_end,
+    new_leaf,
+    put,
+    row_of_id,
+    take_extent,
 )  # fmt: skip
 from memorytree.engine.rng import below
 from memorytree.engine.state import (
-    BUILT, COUNT, EQUAL, GENERATION, LEFT, MEMORIES, NONE, OLDEST, PARENT, RIGHT, ROOM, ROOT, SLOT, START,
+    BUILT,
+    COUNT,
+    EQUAL,
+    GENERATION,
+    LEFT,
+    MEMORIES,
+    NONE,
+    OLDEST,
+    PARENT,
+    RIGHT,
+    ROOM,
+    ROOT,
+    SLOT,
+    START,
 )  # fmt: skip
 
 
@@ -132,12 +154,8 @@ def regrow(tree, top, settle):
 
 @helper
 def is_too_full(tree, leaf):
-    """Algorithm 5, line 2. A leaf known to hold equal keys only is looked at again when a different one arrives."""
-    nodes = tree.nodes
-    if nodes[leaf, COUNT] <= leaf_limit(tree):
-        return False
-    first = nodes[leaf, START]
-    return not (nodes[leaf, EQUAL] and same_key(tree, first, first + nodes[leaf, COUNT] - 1))
+    """Algorithm 5, line 2. A leaf of equal keys cannot be split; `append` notices when a different one arrives."""
+    return tree.nodes[leaf, COUNT] > leaf_limit(tree) and not tree.nodes[leaf, EQUAL]
 
 
 @helper

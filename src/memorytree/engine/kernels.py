@@ -6,13 +6,11 @@ Where a subtree must be regrown, a writing kernel stops and returns that node; t
 
 import numpy as np
 
-from memorytree.engine import dense, sparse  # noqa: F401  (they give the declared functions their bodies)
-from memorytree.engine import grow, layout, search
+from memorytree.engine import dense, grow, layout, search, sparse  # noqa: F401  (they give the declared functions their bodies)
 from memorytree.engine.compile import kernel
 from memorytree.engine.declared import learn_from_reward, lift_random, load_key, note_key, prepare, row_of
 from memorytree.engine.rng import seeded, uniform
 from memorytree.engine.route import descend, margin
-from memorytree.engine.grow import regrow
 from memorytree.engine.state import COUNT, GENERATION, LEAF, LEFT, MEMORIES, NEXT_ID, NODES, NONE, RIGHT, ROOT, SLOT
 
 DONE, REGROW, REMOVE = 0, 1, 2
@@ -20,8 +18,9 @@ DONE, REGROW, REMOVE = 0, 1, 2
 
 @kernel
 def insert_rows(tree, X, ids, progress, last):
-    """Insert rows up to last - 1; ids[i] is the id to take or NONE, and afterwards the id taken. progress[0] counts the steps
-    done: for each row one insertion and d reroutes.
+    """Insert rows up to last - 1; ids[i] is the id to take or NONE, and afterwards the id taken.
+
+    progress[0] counts the steps done: for each row one insertion and d reroutes.
 
     Returns (DONE, NONE), or what must be done before calling again: (REGROW, node) or (REMOVE, id).
     """

@@ -3,17 +3,49 @@
 import numpy as np
 
 from memorytree.engine.compile import helper
-from memorytree.engine.declared import drop_key, move_key, release_router, reserve_keys, reserve_routers, store_key
-from memorytree.engine.dense import grown
+from memorytree.engine.declared import (
+    drop_key,
+    keys_apart,
+    move_from,
+    move_key,
+    release_router,
+    reserve_keys,
+    reserve_routers,
+    same_key,
+    store_key,
+)  # fmt: skip
+from memorytree.engine.dense import grown, lengthened
 from memorytree.engine.rng import mix
-from memorytree.engine.sparse import lengthened
 from memorytree.engine.state import (
-    BUILT, COUNT, EQUAL, FREE_NODE, GENERATION, IDS, LEAF, LEFT, MEMORIES, MISTAKES, NEWER, NEWEST, NODES, NONE, OLDER,
-    OLDEST, PARENT, RIGHT, ROOM, ROOT, SLOT, SLOTS, START, UPDATES,
+    BUILT,
+    COUNT,
+    EQUAL,
+    FREE_NODE,
+    GENERATION,
+    IDS,
+    LEAF,
+    LEFT,
+    MEMORIES,
+    MISTAKES,
+    NEWER,
+    NEWEST,
+    NODES,
+    NONE,
+    OLDER,
+    OLDEST,
+    PARENT,
+    RIGHT,
+    ROOM,
+    ROOMS,
+    ROOT,
+    SLOT,
+    SLOTS,
+    START,
+    UPDATES,
 )  # fmt: skip
 
-# Extents come in multiples of 8 slots up to 256, then double.
-STEP, FINE_CLASSES = 8, 32
+# Extents come in multiples of 4 slots up to 192, then double.
+STEP, FINE_CLASSES = 4, 48
 
 
 @helper
@@ -43,30 +75,62 @@ def extent_room(kind):
 
 
 @helper
+def give_extent(tree, start, room):
+    """Return an extent; free extents of a class form a chain through their first slot."""
+    if room:
+        tree.counters[ROOMS] -= room
+        kind = extent_class(room)
+        tree.slots[start] = tree.free[kind]
+        tree.free[kind] = start
+
+
+@helper
 def take_extent(tree, size):
-    """A free extent with room for `size` memories: (first slot, room). One given back earlier may be up to twice as large."""
+    """A free extent with room for `size` memories: (first slot, room)."""
     kind = extent_class(size)
-    for larger in range(kind, extent_class(2 * size) + 1):
-        start = np.int64(tree.free[larger])
-        if start != NONE:
-            tree.free[larger] = tree.slots[start]
-            return start, extent_room(larger)
+    room = extent_room(kind)
+    tree.counters[ROOMS] += room
+    start = np.int64(tree.free[kind])
+    if start != NONE:
+        tree.free[kind] = tree.slots[start]
+        return start, room
     start = tree.counters[SLOTS]
-    needed = start + extent_room(kind)
+    needed = start + room
     if needed > tree.slots.shape[0]:
         tree.slots = lengthened(tree.slots, max(2 * tree.slots.shape[0], needed))
         reserve_keys(tree)
     tree.counters[SLOTS] = needed
-    return start, extent_room(kind)
+    return start, room
 
 
 @helper
-def give_extent(tree, start, room):
-    """Return an extent; free extents of a class form a chain through their first slot."""
-    if room:
-        kind = extent_class(room)
-        tree.slots[start] = tree.free[kind]
-        tree.free[kind] = start
+def put(tree, leaf, slot, row):
+    """Note that a row lies in a slot of a leaf."""
+    tree.slots[slot] = row
+    tree.rows[row, SLOT] = slot
+    tree.rows[row, LEAF] = leaf
+
+
+@helper
+def close_gaps(tree):
+    """Move all leaves together once free extents make up a fifth of the slots. The moves are paid for by the extents that
+    were given back since the last time."""
+    counters, nodes = tree.counters, tree.nodes
+    if 4 * counters[SLOTS] <= 5 * counters[ROOMS] + 4096:
+        return
+    old_slots, old_keys = tree.slots, keys_apart(tree)
+    tree.slots = np.empty(old_slots.shape[0], np.int32)
+    end = 0
+    for leaf in range(counters[NODES]):
+        if nodes[leaf, LEFT] == NONE and nodes[leaf, ROOM] > 0:
+            for i in range(nodes[leaf, COUNT]):
+                move_from(tree, old_keys, nodes[leaf, START] + i, end + i)
+                put(tree, leaf, end + i, old_slots[nodes[leaf, START] + i])
+            nodes[leaf, START] = end
+            end += nodes[leaf, ROOM]
+    counters[SLOTS] = end
+    for kind in range(tree.free.shape[0]):
+        tree.free[kind] = NONE
 
 
 @helper
@@ -100,22 +164,15 @@ def free_node(tree, node):
         release_router(tree, node)
     nodes[node, LEFT] = NONE
     nodes[node, COUNT] = 0
+    nodes[node, ROOM] = 0
     nodes[node, GENERATION] += 1
     nodes[node, PARENT] = tree.counters[FREE_NODE]
     tree.counters[FREE_NODE] = node
 
 
 @helper
-def put(tree, leaf, slot, row):
-    """Note that a row lies in a slot of a leaf."""
-    tree.slots[slot] = row
-    tree.rows[row, SLOT] = slot
-    tree.rows[row, LEAF] = leaf
-
-
-@helper
 def make_room(tree, leaf, room):
-    """Move a leaf's memories into an extent with more room."""
+    """Move a leaf's memories into an extent with this much room."""
     nodes = tree.nodes
     old, old_room = np.int64(nodes[leaf, START]), np.int64(nodes[leaf, ROOM])
     start, new_room = take_extent(tree, room)
@@ -130,6 +187,7 @@ def make_room(tree, leaf, room):
 @helper
 def append(tree, leaf, row, x):
     """Put a memory at the end of a leaf."""
+    close_gaps(tree)
     nodes = tree.nodes
     if nodes[leaf, COUNT] == nodes[leaf, ROOM]:
         make_room(tree, leaf, np.int64(nodes[leaf, COUNT]) + 1)
@@ -137,6 +195,8 @@ def append(tree, leaf, row, x):
     store_key(tree, slot, x)
     put(tree, leaf, slot, row)
     nodes[leaf, COUNT] += 1
+    if nodes[leaf, EQUAL] and not same_key(tree, nodes[leaf, START], slot):
+        nodes[leaf, EQUAL] = 0
 
 
 @helper
@@ -168,6 +228,9 @@ def detach(tree, row):
         node = np.int64(nodes[node, PARENT])
     parent = np.int64(nodes[leaf, PARENT])
     if nodes[leaf, COUNT] > 0 or parent == NONE:
+        # Room that stays empty serves another leaf; two steps more than needed, so that it does not go to and fro.
+        if nodes[leaf, ROOM] > nodes[leaf, COUNT] + 2 * STEP:
+            make_room(tree, leaf, np.int64(nodes[leaf, COUNT]) + 1)
         return np.int64(leaf)
     sibling = nodes[parent, LEFT] + nodes[parent, RIGHT] - leaf
     grandparent = np.int64(nodes[parent, PARENT])

@@ -48,7 +48,11 @@ def offer_leaf(tree, leaf, x, prepared, excluded, best_rows, best, found):
         if place > 0 and badness == best[place - 1]:
             bits = key_bits(tree, x)
             mine = tie(tree.settings.seed, bits, id)
-            while place > 0 and badness == best[place - 1] and mine > tie(tree.settings.seed, bits, row_ids[best_rows[place - 1]]):
+            while (
+                place > 0
+                and badness == best[place - 1]
+                and mine > tie(tree.settings.seed, bits, row_ids[best_rows[place - 1]])
+            ):
                 place -= 1
         if place == k:
             continue

@@ -1,8 +1,10 @@
 """Sparse keys: a slot's key is a span of one pool, a node's router an exact open-addressing map feature -> weight.
 
 Every node has a table of its own in a shared pool (tables[node] = start, size, used): tables near the leaves are small
-and stay in cache, a node that goes gives its table back, and no two weights ever collide. When the key pool is full it is
-written anew leaf by leaf, so that the keys of a leaf lie together and the space of removed keys returns.
+and stay in cache, a node that goes gives its table back, and no two weights ever collide. An entry is 16 bytes (feature,
+weight, Adagrad's sum of squares), so that finding a weight touches one cache line; `table_words` and `table_numbers` are
+the same memory as integers and as floats. When the key pool is full it is written anew leaf by leaf, so that the keys of a
+leaf lie together and the space of removed keys returns.
 """
 
 import numpy as np
@@ -12,24 +14,24 @@ from memorytree.engine.compile import body_for, fast_helper, helper
 from memorytree.engine.dense import grown
 from memorytree.engine.rng import GAMMA, mix
 from memorytree.engine.state import (
-    COSINE, COUNT, LEFT, NODES, NONE, POOL, POOL_LIVE, START, TABLES,
+    COSINE,
+    COUNT,
+    LEFT,
+    NODES,
+    NONE,
+    POOL,
+    POOL_LIVE,
+    START,
+    TABLES,
 )  # fmt: skip
 
 # Columns of `tables` and of `offsets`.
 FIRST, SIZE, USED = range(3)
+FEATURE, WEIGHT, SQUARES = range(3)
 BIAS, THRESHOLD, LENGTH, BIAS_SQUARES = range(4)
 SMALLEST_TABLE = 16
 _SHIFT = np.uint64(40)
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
-
-
-@helper
-def lengthened(array, size):
-    """A longer copy of a one-dimensional array."""
-    longer = np.empty(size, array.dtype)
-    for i in range(array.shape[0]):
-        longer[i] = array[i]
-    return longer
 
 
 @helper
@@ -39,10 +41,10 @@ def home(feature, size):
 
 
 @helper
-def find(features, first, size, feature):
+def find(words, first, size, feature):
     """The place of a feature in a table, or the empty place where it would go."""
     place = home(feature, size)
-    while features[first + place] != feature and features[first + place] != NONE:
+    while words[first + place, FEATURE] != feature and words[first + place, FEATURE] != NONE:
         place = (place + 1) & (size - 1)
     return first + place
 
@@ -64,15 +66,18 @@ def sum_of_squares(weights):
 @body_for(declared.prepare, "sparse")
 def prepare(tree, x):
     features, weights = x
+    # Seven of eight places stay empty, so that most features of other keys are seen to be absent at the first look.
     size = SMALLEST_TABLE
-    while size < 2 * features.shape[0]:
+    while size < 8 * features.shape[0]:
         size *= 2
     table = np.empty(size, np.int32)
     for place in range(size):
         table[place] = NONE
     values = np.empty(size, np.float32)
     for j in range(features.shape[0]):
-        place = find(table, 0, size, features[j])
+        place = home(features[j], size)
+        while table[place] != NONE:
+            place = (place + 1) & (size - 1)
         table[place] = features[j]
         values[place] = weights[j]
     return table, values, features.shape[0], sum_of_squares(weights)
@@ -177,6 +182,19 @@ def move_key(tree, source, target):
     tree.spans[target, 1] = tree.spans[source, 1]
 
 
+@body_for(declared.keys_apart, "sparse")
+def keys_apart(tree):
+    apart = tree.spans
+    tree.spans = np.empty(apart.shape, np.int64)
+    return apart
+
+
+@body_for(declared.move_from, "sparse")
+def move_from(tree, apart, source, target):
+    tree.spans[target, 0] = apart[source, 0]
+    tree.spans[target, 1] = apart[source, 1]
+
+
 @body_for(declared.drop_key, "sparse")
 def drop_key(tree, slot):
     tree.counters[POOL_LIVE] -= tree.spans[slot, 1]
@@ -234,21 +252,20 @@ def take_table(tree, size):
     kind = class_of(size)
     first = tree.free_tables[kind]
     if first != NONE:
-        link = np.int64(tree.table_features[first])
+        link = np.int64(tree.table_words[first, FEATURE])
         tree.free_tables[kind] = link if link == NONE else link * SMALLEST_TABLE
     else:
-        room = tree.table_features.shape[0]
+        room = tree.table_words.shape[0]
         first = tree.counters[TABLES]
         if first + size > room:
             while first + size > room:
                 room *= 2
-            tree.table_features = lengthened(tree.table_features, room)
-            tree.table_weights = lengthened(tree.table_weights, room)
-            if tree.routing.learns:
-                tree.table_squares = lengthened(tree.table_squares, room)
+            tree.table_words = grown(tree.table_words, room)
+            tree.table_numbers = tree.table_words.view(np.float32)
         tree.counters[TABLES] += size
+    words = tree.table_words
     for place in range(first, first + size):
-        tree.table_features[place] = NONE
+        words[place, FEATURE] = NONE
     return first
 
 
@@ -257,28 +274,27 @@ def give_table(tree, first, size):
     """Return a table; the free ones of a size form a chain through their first place (in units of the smallest table)."""
     kind = class_of(size)
     link = tree.free_tables[kind]
-    tree.table_features[first] = link if link == NONE else link // SMALLEST_TABLE
+    tree.table_words[first, FEATURE] = link if link == NONE else link // SMALLEST_TABLE
     tree.free_tables[kind] = first
 
 
 @helper
 def widen_table(tree, node, more):
-    """Make sure that `more` features can be added to a node's table with half of it staying empty."""
+    """Make sure that `more` features can be added to a node's table with a third of it staying empty."""
     old_first, old_size, used = tree.tables[node, FIRST], tree.tables[node, SIZE], tree.tables[node, USED]
-    if 2 * (used + more) <= old_size:
+    if 3 * (used + more) <= 2 * old_size:
         return
     size = SMALLEST_TABLE
-    while size < 2 * (used + more):
+    while 2 * size < 3 * (used + more):
         size *= 2
     first = take_table(tree, size)
+    words = tree.table_words
     for place in range(old_first, old_first + old_size):
-        feature = tree.table_features[place]
+        feature = words[place, FEATURE]
         if feature != NONE:
-            target = find(tree.table_features, first, size, feature)
-            tree.table_features[target] = feature
-            tree.table_weights[target] = tree.table_weights[place]
-            if tree.routing.learns:
-                tree.table_squares[target] = tree.table_squares[place]
+            target = find(words, first, size, feature)
+            for column in range(words.shape[1]):
+                words[target, column] = words[place, column]
     if old_size:
         give_table(tree, old_first, old_size)
     tree.tables[node, FIRST] = first
@@ -288,34 +304,34 @@ def widen_table(tree, node, more):
 @helper
 def place_of(tree, node, feature):
     """The place of a feature in a node's table, made if it is not there. `widen_table` has seen to room."""
-    place = find(tree.table_features, tree.tables[node, FIRST], tree.tables[node, SIZE], feature)
-    if tree.table_features[place] == NONE:
-        tree.table_features[place] = feature
-        tree.table_weights[place] = 0
-        if tree.routing.learns:
-            tree.table_squares[place] = 0
+    words = tree.table_words
+    place = find(words, tree.tables[node, FIRST], tree.tables[node, SIZE], feature)
+    if words[place, FEATURE] == NONE:
+        words[place, FEATURE] = feature
+        tree.table_numbers[place, WEIGHT] = 0
+        tree.table_numbers[place, SQUARES] = 0
         tree.tables[node, USED] += 1
     return place
 
 
 @helper
-def weighted_sum(table_features, table_weights, first, size, x):
+def weighted_sum(words, numbers, first, size, x):
     """The one dot product of a router and a key."""
     features, weights = x
     total = np.float32(0)
     if size == 0:
         return total
     for j in range(features.shape[0]):
-        place = find(table_features, first, size, features[j])
-        if table_features[place] != NONE:
-            total += table_weights[place] * weights[j]
+        place = find(words, first, size, features[j])
+        if words[place, FEATURE] != NONE:
+            total += numbers[place, WEIGHT] * weights[j]
     return total
 
 
 @body_for(declared.linear, "sparse")
 def linear(tree, node, x):
     tables = tree.tables
-    total = weighted_sum(tree.table_features, tree.table_weights, tables[node, FIRST], tables[node, SIZE], x)
+    total = weighted_sum(tree.table_words, tree.table_numbers, tables[node, FIRST], tables[node, SIZE], x)
     return total + tree.offsets[node, BIAS]
 
 
@@ -323,7 +339,7 @@ def linear(tree, node, x):
 def reset_router(tree, node):
     first, size = tree.tables[node, FIRST], tree.tables[node, SIZE]
     for place in range(first, first + size):
-        tree.table_features[place] = NONE
+        tree.table_words[place, FEATURE] = NONE
     tree.tables[node, USED] = 0
     for j in range(tree.offsets.shape[1]):
         tree.offsets[node, j] = 0
@@ -345,7 +361,7 @@ def add_to_router(tree, node, x, scale):
     factor = np.float32(scale)
     for j in range(features.shape[0]):
         place = place_of(tree, node, features[j])
-        tree.table_weights[place] += factor * weights[j]
+        tree.table_numbers[place, WEIGHT] += factor * weights[j]
 
 
 @body_for(declared.scale_router, "sparse")
@@ -353,8 +369,8 @@ def scale_router(tree, node, scale):
     first, size = tree.tables[node, FIRST], tree.tables[node, SIZE]
     factor = np.float32(scale)
     for place in range(first, first + size):
-        if tree.table_features[place] != NONE:
-            tree.table_weights[place] *= factor
+        if tree.table_words[place, FEATURE] != NONE:
+            tree.table_numbers[place, WEIGHT] *= factor
 
 
 @body_for(declared.measure_router, "sparse")
@@ -362,8 +378,8 @@ def measure_router(tree, node):
     first, size = tree.tables[node, FIRST], tree.tables[node, SIZE]
     length = 0.0
     for place in range(first, first + size):
-        if tree.table_features[place] != NONE:
-            length += np.float64(tree.table_weights[place]) * tree.table_weights[place]
+        if tree.table_words[place, FEATURE] != NONE:
+            length += np.float64(tree.table_numbers[place, WEIGHT]) * tree.table_numbers[place, WEIGHT]
     tree.offsets[node, LENGTH] = np.sqrt(length)
 
 
@@ -389,20 +405,20 @@ def learn(tree, node, x, raw, y, weight):
     if y * raw > 0 if routing.exact else y * raw >= 1:
         return False
     widen_table(tree, node, features.shape[0])
-    table_weights, table_squares, offsets = tree.table_weights, tree.table_squares, tree.offsets
+    numbers, offsets = tree.table_numbers, tree.offsets
     squared_length = offsets[node, LENGTH] * offsets[node, LENGTH]
     gradient, rate = np.float32(-weight * y), np.float32(routing.rate)
     change = np.float32(routing.rate * min(np.floor(weight * 4 + 0.5) / 4, 4.0) * y)
     for j in range(features.shape[0]):
         place = place_of(tree, node, features[j])
-        old = table_weights[place]
+        old = numbers[place, WEIGHT]
         if routing.exact:
             new = old + change * weights[j]
         else:
             g = gradient * weights[j]
-            table_squares[place] += g * g
-            new = old - rate * g / np.sqrt(table_squares[place] + np.float32(1e-30))
-        table_weights[place] = new
+            numbers[place, SQUARES] += g * g
+            new = old - rate * g / np.sqrt(numbers[place, SQUARES] + np.float32(1e-30))
+        numbers[place, WEIGHT] = new
         squared_length += new * new - old * old
     offsets[node, LENGTH] = np.sqrt(max(squared_length, np.float32(0)))
     if routing.exact:

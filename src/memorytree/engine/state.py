@@ -30,7 +30,7 @@ SLOT, LEAF, OLDER, NEWER = range(4)
 # Entries of `counters`.
 (
     MEMORIES, ROOT, NODES, FREE_NODE, SLOTS, NEXT_ID, OLDEST, NEWEST,
-    IDS, DIMENSION, POOL, POOL_LIVE, TABLES, VERSIONS, INSERTED, DEPTH,
+    IDS, DIMENSION, POOL, POOL_LIVE, TABLES, VERSIONS, INSERTED, ROOMS,
 ) = range(16)  # fmt: skip
 
 EUCLIDEAN, COSINE = 0, 1
@@ -38,17 +38,37 @@ EUCLIDEAN, COSINE = 0, 1
 Settings = namedtuple("Settings", "leaf_factor reroutes capacity scorer seed")
 """What never changes during a tree's life; capacity 0 means no limit."""
 
-COMMON = ("settings", "routing", "counters", "stream", "nodes", "slots", "rows", "row_ids", "id_keys", "id_rows", "free")
+COMMON = (
+    "settings",
+    "routing",
+    "counters",
+    "stream",
+    "nodes",
+    "slots",
+    "rows",
+    "row_ids",
+    "id_keys",
+    "id_rows",
+    "free",
+)
 DENSE = (*COMMON, "keys", "routers", "squares", "means", "total")
 SPARSE = (
     *COMMON, "spans", "key_features", "key_weights",
-    "tables", "table_features", "table_weights", "table_squares", "offsets", "free_tables",
+    "tables", "table_words", "offsets", "free_tables",
 )  # fmt: skip
+# Fields that are another view of an array above.
+SPARSE_VIEWS = ("table_numbers",)
 
-EXTENT_CLASSES = 64
+# Which counter tells how much of an array is in use; the others are in use as a whole.
+USED = {
+    "nodes": NODES, "routers": NODES, "squares": NODES, "tables": NODES, "offsets": NODES,
+    "slots": SLOTS, "keys": SLOTS, "spans": SLOTS, "rows": MEMORIES, "row_ids": MEMORIES,
+    "key_features": POOL, "key_weights": POOL, "table_words": TABLES,
+}  # fmt: skip
+
+EXTENT_CLASSES = 80
 TABLE_CLASSES = 40
 MEAN_VERSIONS = 48
-
 
 
 class TreeType(types.StructRef):
@@ -58,32 +78,44 @@ class TreeType(types.StructRef):
 
     @property
     def kinds(self) -> tuple[str, str]:
+        """Kind of keys and name of the routing."""
         routing = dict(self._fields)["routing"].instance_class
         return self.keys_kind, routing.__name__.lower()
 
 
 @structref.register
 class DenseType(TreeType):
+    """A tree with dense keys."""
+
     keys_kind = "dense"
 
 
 @structref.register
 class SparseType(TreeType):
+    """A tree with sparse keys."""
+
     keys_kind = "sparse"
 
 
 class DenseTree(structref.StructRefProxy):
     """Handle of a tree with dense keys, to pass to kernels."""
 
+    __slots__ = ()
+    # Numba asks for this on every call of a kernel; the slot itself answers faster than the property around it.
+    _numba_type_ = structref.StructRefProxy._type
+
 
 class SparseTree(structref.StructRefProxy):
     """Handle of a tree with sparse keys, to pass to kernels."""
+
+    __slots__ = ()
+    _numba_type_ = structref.StructRefProxy._type
 
 
 structref.define_boxing(DenseType, DenseTree)
 structref.define_boxing(SparseType, SparseTree)
 structref.define_constructor(DenseTree, DenseType, DENSE)
-structref.define_constructor(SparseTree, SparseType, SPARSE)
+structref.define_constructor(SparseTree, SparseType, SPARSE + SPARSE_VIEWS)
 
 
 @kernel
@@ -109,15 +141,16 @@ def _arrays_of_sparse(tree):
     return (
         tree.counters, tree.stream, tree.nodes, tree.slots, tree.rows, tree.row_ids, tree.id_keys, tree.id_rows, tree.free,
         tree.spans, tree.key_features, tree.key_weights,
-        tree.tables, tree.table_features, tree.table_weights, tree.table_squares, tree.offsets, tree.free_tables,
+        tree.tables, tree.table_words, tree.offsets, tree.free_tables,
     )  # fmt: skip
 
 
 def make(sparse: bool, settings: Settings, routing: Any, arrays: dict[str, np.ndarray]) -> Any:
     """A tree over these arrays (which it then owns)."""
-    names = SPARSE if sparse else DENSE
-    values = (settings, routing, *(arrays[name] for name in names[2:]))
-    return (_make_sparse if sparse else _make_dense)(*values)
+    values = (settings, routing, *(arrays[name] for name in (SPARSE if sparse else DENSE)[2:]))
+    if sparse:
+        return _make_sparse(*values, arrays["table_words"].view(np.float32))
+    return _make_dense(*values)
 
 
 def arrays_of(tree: Any) -> dict[str, np.ndarray]:
@@ -152,9 +185,7 @@ def empty(sparse: bool, dimension: int, settings: Settings, routing: Any) -> dic
             "key_features": np.empty(1024, np.int32),
             "key_weights": np.empty(1024, np.float32),
             "tables": np.zeros((8, 3), np.int64),
-            "table_features": np.empty(1024, np.int32),
-            "table_weights": np.empty(1024, np.float32),
-            "table_squares": np.empty(1024 if learns else 1, np.float32),
+            "table_words": np.empty((1024, 4), np.int32),
             "offsets": np.zeros((8, 4), np.float32),
             "free_tables": np.full(TABLE_CLASSES, NONE, np.int64),
         }

@@ -1,7 +1,8 @@
 """`routing="paper"`: routers that train themselves while memories pass (Algorithms 3 to 5).
 
-A router is linear and learns by Adagrad on the hinge loss: a margin of 1 is enough, and a router that is sure stays. `exact=True` takes a perceptron with dyadic steps instead,
-whose arithmetic on small dyadic keys has no rounding: the engine can then be compared with the reference bit by bit.
+A router is linear and learns by Adagrad on the hinge loss: a margin of 1 is enough, and a router that is sure stays as it
+is. `exact=True` takes a perceptron with dyadic steps instead, whose arithmetic on small dyadic keys has no rounding: the
+engine can then be compared with the reference bit by bit.
 """
 
 from collections import namedtuple

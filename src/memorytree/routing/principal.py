@@ -11,7 +11,14 @@ import numpy as np
 from memorytree.engine import declared
 from memorytree.engine.compile import body_for, helper
 from memorytree.engine.declared import (
-    add_to_router, load_key, measure_router, reset_router, router_norm, same_key, scale_router, set_threshold,
+    add_to_router,
+    load_key,
+    measure_router,
+    reset_router,
+    router_norm,
+    same_key,
+    scale_router,
+    set_threshold,
 )  # fmt: skip
 from memorytree.engine.median import median_cut
 from memorytree.engine.route import margin
