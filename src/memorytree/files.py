@@ -66,7 +66,7 @@ def restore(tree: Any, state: dict[str, Any]) -> None:
     if set(tree._values) != set(arrays["row_ids"][: arrays["counters"][MEMORIES]].tolist()):
         raise ValueError("values and memories do not have the same ids")
     tree._keys = keys
-    tree._core = Core(keys.sparse, keys.dimension, core_settings, routing, arrays)
+    tree._core = Core(keys.sparse, keys.dimension, core_settings, routing, options.scorer_of(tree._options), arrays)
 
 
 def _padded(array: np.ndarray, blank: np.ndarray) -> np.ndarray:

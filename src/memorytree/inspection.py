@@ -10,7 +10,6 @@ import numpy as np
 from memorytree.engine import kernels
 from memorytree.engine.core import NO_TRACES, NOBODY
 from memorytree.engine.state import (
-    COSINE,
     COUNT,
     LEFT,
     MISTAKES,
@@ -21,6 +20,7 @@ from memorytree.engine.state import (
     UPDATES,
 )  # fmt: skip
 from memorytree.hits import Hit
+from memorytree.scoring import Cosine
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ def explain(tree: Any, row: Any, k: int) -> Explanation:
     for id, score in zip(ids[0].tolist(), scores[0].tolist(), strict=True):
         if id >= 0:
             _, slot = kernels.locate(core.tree, id)
-            parts = _parts(tree._keys, row, core.arrays(), slot, core.settings.scorer == COSINE)
+            parts = _parts(tree._keys, row, core.arrays(), slot, isinstance(core.scorer, Cosine))
             candidates.append(Candidate(Hit(id, tree._values[id], score), parts))
     return Explanation(tuple(steps), node, int(nodes[node, COUNT]), tuple(candidates))
 

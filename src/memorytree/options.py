@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 import numbers
 import secrets
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from memorytree.engine.state import COSINE, EUCLIDEAN, Settings
+from memorytree.engine.state import Settings
 from memorytree.errors import InvalidOption, InvalidReward
 from memorytree.routing import Paper, Principal, paper, principal
+from memorytree.scoring import cosine, distance
 
-SCORERS = {"distance": EUCLIDEAN, "cosine": COSINE}
+SCORERS = {"distance": distance, "cosine": cosine}
 ROUTINGS = ("auto", "paper", "principal")
 
 
@@ -65,7 +67,14 @@ def routing_of(options: dict[str, Any], sparse: bool) -> Paper | Principal:
         return principal()
     if options["center"] and sparse:
         raise InvalidOption("center=True needs dense keys: a centred sparse key has no zeros left")
-    return paper(balance=options["balance"], center=options["center"])
+    # A sparse key has few features to say where it belongs, so each must move further. Both rates were chosen by
+    # self-consistency on training rows.
+    return paper(balance=options["balance"], rate=0.2 if sparse else 0.03, center=options["center"])
+
+
+def scorer_of(options: dict[str, Any]) -> Any:
+    """The scorer that these options mean."""
+    return SCORERS[options["scorer"]]()
 
 
 def settings_of(options: dict[str, Any], routing: Paper | Principal) -> Settings:
@@ -74,7 +83,6 @@ def settings_of(options: dict[str, Any], routing: Paper | Principal) -> Settings
         leaf_factor=options["leaf_factor"],
         reroutes=options["reroutes"] if routing.learns else 0,
         capacity=options["capacity"] or 0,
-        scorer=SCORERS[options["scorer"]],
         seed=options["seed"],
     )
 
@@ -83,6 +91,9 @@ def rewards_for(hits: int, rewards: Any) -> np.ndarray:
     """One reward in [0, 1] for each hit as an array, NaN for None."""
     if isinstance(rewards, numbers.Real):
         rewards = [rewards]
+    if isinstance(rewards, str) or not isinstance(rewards, Iterable):
+        raise InvalidReward(f"rewards are numbers from 0 to 1, one for each hit, not {rewards!r}")
+    rewards = list(rewards)
     values = [math.nan if reward is None else reward for reward in rewards]
     if len(values) != hits:
         raise InvalidReward(f"{len(values)} rewards for {hits} hits: give one for each, None where none was observed")

@@ -148,7 +148,7 @@ class ReferenceTree:
     `random` serves `reroute` alone (default: SeededRandom(seed)). Of two memories with the same score the one with the
     larger `tie(x, memory)` comes first (default: a hash of seed, key and id).
 
-    >>> tree = ReferenceTree()
+    >>> tree = ReferenceTree(reroutes=0)
     >>> ids = [tree.insert([i % 10, i // 10], value=i) for i in range(100)]
     >>> triple, [memory] = tree.query([9, 9])
     >>> memory.value, triple

@@ -140,7 +140,8 @@ class MemoryTree:
         if self._keys is None:
             keys = kind_for(x)
             routing = options.routing_of(self._options, keys.sparse)
-            core = Core(keys.sparse, keys.dimension, options.settings_of(self._options, routing), routing)
+            settings, scorer = options.settings_of(self._options, routing), options.scorer_of(self._options)
+            core = Core(keys.sparse, keys.dimension, settings, routing, scorer)
             return keys, core
         return self._keys, self._core
 

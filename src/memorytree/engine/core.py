@@ -11,9 +11,11 @@ from memorytree.engine.state import (
     COUNT,
     MEMORIES,
     NONE,
+    ROOMS,
     ROOT,
+    SLOTS,
     Settings,
-)  # fmt: skip
+)
 
 NOBODY = np.empty(0, np.int64)
 NO_TRACES = np.empty((0, 0), np.int64)
@@ -22,18 +24,19 @@ LONG_WORK = 16384
 
 
 class Core:
-    """A tree over dense or sparse keys, with the routing given.
+    """A tree over dense or sparse keys, with the routing and the scorer given.
 
     Batches of keys are what the kernels take: a float32 matrix, or (bounds, features, weights) for sparse keys.
     """
 
-    def __init__(self, sparse: bool, dimension: int, settings: Settings, routing: Any, arrays: Any = None):
+    def __init__(self, sparse: bool, dimension: int, settings: Settings, routing: Any, scorer: Any, arrays: Any = None):
         self.sparse = sparse
         self.settings = settings
         self.routing = routing
+        self.scorer = scorer
         arrays = arrays or state.empty(sparse, dimension, settings, routing)
         self.counters = arrays["counters"]
-        self.tree = state.make(sparse, settings, routing, arrays)
+        self.tree = state.make(sparse, settings, routing, scorer, arrays)
 
     def __len__(self) -> int:
         return int(self.counters[MEMORIES])
@@ -55,7 +58,7 @@ class Core:
     def copy(self) -> Core:
         """A tree of its own with the same content."""
         arrays = {name: array.copy() for name, array in self.arrays().items()}
-        return Core(self.sparse, self.dimension, self.settings, self.routing, arrays)
+        return Core(self.sparse, self.dimension, self.settings, self.routing, self.scorer, arrays)
 
     def insert(self, X: Any, ids: np.ndarray, progress: np.ndarray, last: int, removed: list) -> int:
         """Insert rows from where `progress` stands up to last - 1; `removed` gains (row, id) for each memory that had to go.
@@ -65,6 +68,7 @@ class Core:
         while True:
             what, which = kernels.insert_rows(self.tree, X, ids, progress, last)
             if what == kernels.DONE:
+                self._tidy()
                 return NONE
             if what == kernels.REGROW:
                 if self._is_long_work(which):
@@ -75,6 +79,11 @@ class Core:
                 node = self.remove(which)
                 if node != NONE:
                     return node
+
+    def _tidy(self) -> None:
+        """Close the gaps between leaves once they make up a fifth of all slots; the changes that made them pay for it."""
+        if 4 * self.counters[SLOTS] > 5 * self.counters[ROOMS] + 4096:
+            kernels.close_gaps(self.tree)
 
     def _is_long_work(self, node: int) -> bool:
         """Whether regrowing a node would keep readers waiting for more than a moment."""
@@ -94,6 +103,7 @@ class Core:
     def remove(self, id: int) -> int:
         """Remove a memory that is there. Returns NONE, or a node whose regrowing takes long and is left to the caller."""
         _, node = kernels.remove(self.tree, id)
+        self._tidy()
         if node == NONE or self._is_long_work(node):
             return int(node)
         self.regrow(node)
@@ -104,6 +114,7 @@ class Core:
         progress = np.zeros(1, np.int64)
         while (node := kernels.reroute(self.tree, progress, times)) != NONE:
             self.regrow(node)
+        self._tidy()
 
     def update(
         self, X: Any, traces: np.ndarray, ids: np.ndarray, rewards: np.ndarray, progress: np.ndarray, last: int
@@ -112,6 +123,7 @@ class Core:
         counts = np.zeros(2, np.int64)
         while (node := kernels.update_rows(self.tree, X, traces, ids, rewards, progress, counts, last)) != NONE:
             self.regrow(node)
+        self._tidy()
         return counts
 
     def sweep(self) -> int:
@@ -121,6 +133,7 @@ class Core:
         while (node := kernels.next_too_full(self.tree, node)) != NONE:
             grow.regrow(self.tree, node, True)
             node += 1
+        self._tidy()
         return int(moved)
 
     def query(

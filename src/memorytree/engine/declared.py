@@ -13,7 +13,11 @@ def prepare(tree, x):
 
 
 def dissimilarity(tree, slot, prepared):
-    """How badly the key in a slot fits: squared distance, or 1 - cosine. Zero distance means an equal key."""
+    """How badly the key in a slot fits, the less the better (the scorer's business)."""
+
+
+def score(tree, badness):
+    """The score that a user sees for a dissimilarity, the more the better."""
 
 
 def load_key(tree, slot):
@@ -76,16 +80,12 @@ def add_to_router(tree, node, x, scale):
     """router += scale * x."""
 
 
-def scale_router(tree, node, scale):
-    """router *= scale."""
-
-
 def router_norm(tree, node):
-    """The length of the router, kept up to date by the four functions around this one."""
+    """The length of the router's weights, as last measured or learned."""
 
 
 def measure_router(tree, node):
-    """Bring the length of the router up to date."""
+    """Bring the length of the router up to date after `add_to_router`."""
 
 
 def set_threshold(tree, node, threshold):
@@ -100,8 +100,12 @@ def learn(tree, node, x, raw, y, weight):
     """One step of the router's learner towards y (-1 or 1) on x, for which it predicts `raw`; whether anything changed."""
 
 
+def note_mean(tree, x):
+    """A key has been inserted: keep the running mean up to date, where routers see keys less their mean."""
+
+
 def note_key(tree, x):
-    """A key has been inserted: keep what is known of all keys up to date."""
+    """A key has been inserted: keep what the routing knows of all keys up to date."""
 
 
 def step(tree, node, x, left_count, right_count):

@@ -6,10 +6,9 @@ A router row is [weights ..., bias, threshold, length]. `squares` holds Adagrad'
 import numpy as np
 
 from memorytree.engine import declared
-from memorytree.engine.compile import body_for, fast_helper, helper
+from memorytree.engine.compile import body_for, copy_run, fast_helper, helper
 from memorytree.engine.rng import GAMMA, mix
 from memorytree.engine.state import (
-    COSINE,
     DIMENSION,
     INSERTED,
     MEAN,
@@ -28,15 +27,6 @@ def dot(matrix, row, x):
 
 
 @fast_helper
-def squared_distance(matrix, row, x):
-    total = np.float32(0)
-    for j in range(x.shape[0]):
-        difference = matrix[row, j] - x[j]
-        total += difference * difference
-    return total
-
-
-@fast_helper
 def squared_norm(matrix, row, width):
     total = np.float32(0)
     for j in range(width):
@@ -48,8 +38,7 @@ def squared_norm(matrix, row, width):
 def lengthened(array, size):
     """A longer copy of a one-dimensional array."""
     longer = np.empty(size, array.dtype)
-    for i in range(array.shape[0]):
-        longer[i] = array[i]
+    copy_run(longer, 0, array, 0, array.shape[0])
     return longer
 
 
@@ -57,9 +46,7 @@ def lengthened(array, size):
 def grown(matrix, height):
     """A taller copy of a matrix."""
     taller = np.empty((height, matrix.shape[1]), matrix.dtype)
-    for i in range(matrix.shape[0]):
-        for j in range(matrix.shape[1]):
-            taller[i, j] = matrix[i, j]
+    copy_run(taller, 0, matrix, 0, matrix.shape[0] * matrix.shape[1])
     return taller
 
 
@@ -73,18 +60,6 @@ def prepare(tree, x):
     return x
 
 
-@body_for(declared.dissimilarity, "dense")
-def dissimilarity(tree, slot, prepared):
-    keys = tree.keys
-    if tree.settings.scorer == COSINE:
-        x_squared = np.float32(0)
-        for j in range(prepared.shape[0]):
-            x_squared += prepared[j] * prepared[j]
-        lengths = np.sqrt(np.float64(x_squared) * squared_norm(keys, slot, prepared.shape[0]))
-        return 1.0 - dot(keys, slot, prepared) / lengths if lengths > 0 else 1.0
-    return np.float64(squared_distance(keys, slot, prepared))
-
-
 @body_for(declared.load_key, "dense")
 def load_key(tree, slot):
     return tree.keys[slot]
@@ -93,24 +68,22 @@ def load_key(tree, slot):
 @body_for(declared.copy_key, "dense")
 def copy_key(tree, slot):
     keys = tree.keys
-    x = np.empty(keys.shape[1], np.float32)
-    for j in range(x.shape[0]):
-        x[j] = keys[slot, j]
+    d = keys.shape[1]
+    x = np.empty(d, np.float32)
+    copy_run(x, 0, keys, slot * d, d)
     return x
 
 
 @body_for(declared.store_key, "dense")
 def store_key(tree, slot, x):
-    keys = tree.keys
-    for j in range(x.shape[0]):
-        keys[slot, j] = x[j]
+    copy_run(tree.keys, slot * x.shape[0], x, 0, x.shape[0])
 
 
 @body_for(declared.move_key, "dense")
 def move_key(tree, source, target):
     keys = tree.keys
-    for j in range(keys.shape[1]):
-        keys[target, j] = keys[source, j]
+    d = keys.shape[1]
+    copy_run(keys, target * d, keys, source * d, d)
 
 
 @body_for(declared.keys_apart, "dense")
@@ -122,9 +95,8 @@ def keys_apart(tree):
 
 @body_for(declared.move_from, "dense")
 def move_from(tree, apart, source, target):
-    keys = tree.keys
-    for j in range(keys.shape[1]):
-        keys[target, j] = apart[source, j]
+    d = apart.shape[1]
+    copy_run(tree.keys, target * d, apart, source * d, d)
 
 
 @body_for(declared.drop_key, "dense")
@@ -190,14 +162,6 @@ def add_to_router(tree, node, x, scale):
     factor = np.float32(scale)
     for j in range(x.shape[0]):
         routers[node, j] += factor * x[j]
-
-
-@body_for(declared.scale_router, "dense")
-def scale_router(tree, node, scale):
-    routers = tree.routers
-    factor = np.float32(scale)
-    for j in range(tree.counters[DIMENSION]):
-        routers[node, j] *= factor
 
 
 @body_for(declared.measure_router, "dense")
@@ -281,8 +245,8 @@ def publish_mean(tree):
         tree.counters[VERSIONS] += 1
 
 
-@body_for(declared.note_key, "dense")
-def note_key(tree, x):
+@body_for(declared.note_mean, "dense")
+def note_mean(tree, x):
     if not tree.routing.center:
         return
     total = tree.total

@@ -8,10 +8,34 @@ import numpy as np
 
 from memorytree.engine import dense, grow, layout, search, sparse  # noqa: F401  (they give the declared functions their bodies)
 from memorytree.engine.compile import kernel
-from memorytree.engine.declared import learn_from_reward, lift_random, load_key, note_key, prepare, row_of
+from memorytree.engine.declared import (
+    keys_apart,
+    learn_from_reward,
+    lift_random,
+    load_key,
+    move_from,
+    note_key,
+    prepare,
+    row_of,
+)
 from memorytree.engine.rng import seeded, uniform
 from memorytree.engine.route import descend, margin
-from memorytree.engine.state import COUNT, GENERATION, LEAF, LEFT, MEMORIES, NEXT_ID, NODES, NONE, RIGHT, ROOT, SLOT
+from memorytree.engine.state import (
+    COUNT,
+    GENERATION,
+    LEAF,
+    LEFT,
+    MEMORIES,
+    NEXT_ID,
+    NODES,
+    NONE,
+    RIGHT,
+    ROOM,
+    ROOT,
+    SLOT,
+    SLOTS,
+    START,
+)  # fmt: skip
 
 DONE, REGROW, REMOVE = 0, 1, 2
 
@@ -180,6 +204,25 @@ def update_rows(tree, X, traces, ids, rewards, progress, counts, last):
             if node != NONE:
                 return node
     return np.int64(NONE)
+
+
+@kernel
+def close_gaps(tree):
+    """Move all leaves together: afterwards no slot lies between them."""
+    counters, nodes = tree.counters, tree.nodes
+    old_slots, old_keys = tree.slots, keys_apart(tree)
+    tree.slots = np.empty(old_slots.shape[0], np.int32)
+    end = 0
+    for leaf in range(counters[NODES]):
+        if nodes[leaf, LEFT] == NONE and nodes[leaf, ROOM] > 0:
+            for i in range(nodes[leaf, COUNT]):
+                move_from(tree, old_keys, nodes[leaf, START] + i, end + i)
+                layout.put(tree, leaf, end + i, old_slots[nodes[leaf, START] + i])
+            nodes[leaf, START] = end
+            end += nodes[leaf, ROOM]
+    counters[SLOTS] = end
+    for kind in range(tree.free.shape[0]):
+        tree.free[kind] = NONE
 
 
 @kernel

@@ -5,8 +5,6 @@ import numpy as np
 from memorytree.engine.compile import helper
 from memorytree.engine.declared import (
     drop_key,
-    keys_apart,
-    move_from,
     move_key,
     release_router,
     reserve_keys,
@@ -112,28 +110,6 @@ def put(tree, leaf, slot, row):
 
 
 @helper
-def close_gaps(tree):
-    """Move all leaves together once free extents make up a fifth of the slots. The moves are paid for by the extents that
-    were given back since the last time."""
-    counters, nodes = tree.counters, tree.nodes
-    if 4 * counters[SLOTS] <= 5 * counters[ROOMS] + 4096:
-        return
-    old_slots, old_keys = tree.slots, keys_apart(tree)
-    tree.slots = np.empty(old_slots.shape[0], np.int32)
-    end = 0
-    for leaf in range(counters[NODES]):
-        if nodes[leaf, LEFT] == NONE and nodes[leaf, ROOM] > 0:
-            for i in range(nodes[leaf, COUNT]):
-                move_from(tree, old_keys, nodes[leaf, START] + i, end + i)
-                put(tree, leaf, end + i, old_slots[nodes[leaf, START] + i])
-            nodes[leaf, START] = end
-            end += nodes[leaf, ROOM]
-    counters[SLOTS] = end
-    for kind in range(tree.free.shape[0]):
-        tree.free[kind] = NONE
-
-
-@helper
 def new_leaf(tree, parent):
     """An empty leaf without room."""
     counters = tree.counters
@@ -187,7 +163,6 @@ def make_room(tree, leaf, room):
 @helper
 def append(tree, leaf, row, x):
     """Put a memory at the end of a leaf."""
-    close_gaps(tree)
     nodes = tree.nodes
     if nodes[leaf, COUNT] == nodes[leaf, ROOM]:
         make_room(tree, leaf, np.int64(nodes[leaf, COUNT]) + 1)
@@ -195,7 +170,7 @@ def append(tree, leaf, row, x):
     store_key(tree, slot, x)
     put(tree, leaf, slot, row)
     nodes[leaf, COUNT] += 1
-    if nodes[leaf, EQUAL] and not same_key(tree, nodes[leaf, START], slot):
+    if nodes[leaf, EQUAL] and not same_key(tree, np.int64(nodes[leaf, START]), np.int64(slot)):
         nodes[leaf, EQUAL] = 0
 
 

@@ -3,10 +3,10 @@
 import numpy as np
 
 from memorytree.engine.compile import helper
-from memorytree.engine.declared import dissimilarity, key_bits, router_norm
+from memorytree.engine.declared import dissimilarity, key_bits, router_norm, score
 from memorytree.engine.rng import GAMMA, below, mix
 from memorytree.engine.route import descend, margin
-from memorytree.engine.state import COSINE, COUNT, GENERATION, LEAF, LEFT, NONE, PARENT, RIGHT, ROOT, START
+from memorytree.engine.state import COUNT, GENERATION, LEAF, LEFT, NONE, PARENT, RIGHT, ROOT, START
 
 # What a query did: it followed the routers, explored the other side of a node, or drew at random from a leaf.
 EXPLOIT, AT_NODE, AT_LEAF = 0, 1, 2
@@ -194,11 +194,10 @@ def explore_from(tree, x, prepared, leaf, steps, stream, excluded, best_rows, be
 @helper
 def report(tree, i, found, best_rows, best, ids, scores, traces):
     """Write down the answer to query i: ids padded with NONE, scores (the larger the better), and where the hits lie."""
-    cosine = tree.settings.scorer == COSINE
     for j in range(best.shape[0]):
         if j < found:
             ids[i, j] = tree.row_ids[best_rows[j]]
-            scores[i, j] = 1.0 - best[j] if cosine else 0.0 - np.sqrt(best[j])
+            scores[i, j] = score(tree, best[j])
         else:
             ids[i, j] = NONE
             scores[i, j] = -np.inf

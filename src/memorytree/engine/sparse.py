@@ -10,11 +10,10 @@ leaf lie together and the space of removed keys returns.
 import numpy as np
 
 from memorytree.engine import declared
-from memorytree.engine.compile import body_for, fast_helper, helper
+from memorytree.engine.compile import body_for, copy_run, fast_helper, helper
 from memorytree.engine.dense import grown
 from memorytree.engine.rng import GAMMA, mix
 from memorytree.engine.state import (
-    COSINE,
     COUNT,
     LEFT,
     NODES,
@@ -49,6 +48,15 @@ def find(words, first, size, feature):
     return first + place
 
 
+@helper
+def place_in(table, feature):
+    """The same in the table of a query, which is a plain array of features."""
+    place = home(feature, table.shape[0])
+    while table[place] != feature and table[place] != NONE:
+        place = (place + 1) & (table.shape[0] - 1)
+    return place
+
+
 @body_for(declared.row_of, "sparse")
 def row_of(tree, X, i):
     bounds, features, weights = X
@@ -75,47 +83,10 @@ def prepare(tree, x):
         table[place] = NONE
     values = np.empty(size, np.float32)
     for j in range(features.shape[0]):
-        place = home(features[j], size)
-        while table[place] != NONE:
-            place = (place + 1) & (size - 1)
+        place = place_in(table, features[j])
         table[place] = features[j]
         values[place] = weights[j]
     return table, values, features.shape[0], sum_of_squares(weights)
-
-
-@body_for(declared.dissimilarity, "sparse")
-def dissimilarity(tree, slot, prepared):
-    table, values, terms, x_squared = prepared
-    features, weights = tree.key_features, tree.key_weights
-    first = tree.spans[slot, 0]
-    last = first + tree.spans[slot, 1]
-    size = table.shape[0]
-    matched = 0
-    matched_squared = 0.0
-    product = 0.0
-    key_squared = 0.0
-    distance = 0.0
-    for j in range(first, last):
-        weight = np.float64(weights[j])
-        place = home(features[j], size)
-        while table[place] != features[j] and table[place] != NONE:
-            place = (place + 1) & (size - 1)
-        key_squared += weight * weight
-        if table[place] == NONE:
-            distance += weight * weight
-        else:
-            value = np.float64(values[place])
-            matched += 1
-            matched_squared += value * value
-            product += value * weight
-            distance += (value - weight) * (value - weight)
-    if tree.settings.scorer == COSINE:
-        lengths = np.sqrt(x_squared * key_squared)
-        return 1.0 - product / lengths if lengths > 0 else 1.0
-    # What x has and the key has not. Never rounded to nothing: only an equal key is at distance zero.
-    if matched < terms:
-        distance += max(x_squared - matched_squared, 1e-300)
-    return distance
 
 
 @body_for(declared.load_key, "sparse")
@@ -128,11 +99,9 @@ def load_key(tree, slot):
 @body_for(declared.copy_key, "sparse")
 def copy_key(tree, slot):
     first, terms = tree.spans[slot, 0], tree.spans[slot, 1]
-    features = np.empty(terms, np.int32)
-    weights = np.empty(terms, np.float32)
-    for j in range(terms):
-        features[j] = tree.key_features[first + j]
-        weights[j] = tree.key_weights[first + j]
+    features, weights = np.empty(terms, np.int32), np.empty(terms, np.float32)
+    copy_run(features, 0, tree.key_features, first, terms)
+    copy_run(weights, 0, tree.key_weights, first, terms)
     return features, weights
 
 
@@ -146,12 +115,11 @@ def repack(tree, size):
     for node in range(tree.counters[NODES]):
         if nodes[node, LEFT] == NONE:
             for slot in range(nodes[node, START], nodes[node, START] + nodes[node, COUNT]):
-                first = spans[slot, 0]
+                first, terms = spans[slot, 0], spans[slot, 1]
+                copy_run(features, end, old_features, first, terms)
+                copy_run(weights, end, old_weights, first, terms)
                 spans[slot, 0] = end
-                for j in range(first, first + spans[slot, 1]):
-                    features[end] = old_features[j]
-                    weights[end] = old_weights[j]
-                    end += 1
+                end += terms
     tree.key_features, tree.key_weights = features, weights
     tree.counters[POOL] = end
 
@@ -167,9 +135,8 @@ def store_key(tree, slot, x):
             size *= 2
         repack(tree, size)
     first = counters[POOL]
-    for j in range(terms):
-        tree.key_features[first + j] = features[j]
-        tree.key_weights[first + j] = weights[j]
+    copy_run(tree.key_features, first, features, 0, terms)
+    copy_run(tree.key_weights, first, weights, 0, terms)
     tree.spans[slot, 0] = first
     tree.spans[slot, 1] = terms
     counters[POOL] += terms
@@ -364,15 +331,6 @@ def add_to_router(tree, node, x, scale):
         tree.table_numbers[place, WEIGHT] += factor * weights[j]
 
 
-@body_for(declared.scale_router, "sparse")
-def scale_router(tree, node, scale):
-    first, size = tree.tables[node, FIRST], tree.tables[node, SIZE]
-    factor = np.float32(scale)
-    for place in range(first, first + size):
-        if tree.table_words[place, FEATURE] != NONE:
-            tree.table_numbers[place, WEIGHT] *= factor
-
-
 @body_for(declared.measure_router, "sparse")
 def measure_router(tree, node):
     first, size = tree.tables[node, FIRST], tree.tables[node, SIZE]
@@ -429,6 +387,6 @@ def learn(tree, node, x, raw, y, weight):
     return True
 
 
-@body_for(declared.note_key, "sparse")
-def note_key(tree, x):
+@body_for(declared.note_mean, "sparse")
+def note_mean(tree, x):
     pass

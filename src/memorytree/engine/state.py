@@ -33,14 +33,13 @@ SLOT, LEAF, OLDER, NEWER = range(4)
     IDS, DIMENSION, POOL, POOL_LIVE, TABLES, VERSIONS, INSERTED, ROOMS,
 ) = range(16)  # fmt: skip
 
-EUCLIDEAN, COSINE = 0, 1
-
-Settings = namedtuple("Settings", "leaf_factor reroutes capacity scorer seed")
+Settings = namedtuple("Settings", "leaf_factor reroutes capacity seed")
 """What never changes during a tree's life; capacity 0 means no limit."""
 
 COMMON = (
     "settings",
     "routing",
+    "scorer",
     "counters",
     "stream",
     "nodes",
@@ -77,10 +76,11 @@ class TreeType(types.StructRef):
     keys_kind = ""
 
     @property
-    def kinds(self) -> tuple[str, str]:
-        """Kind of keys and name of the routing."""
-        routing = dict(self._fields)["routing"].instance_class
-        return self.keys_kind, routing.__name__.lower()
+    def kinds(self) -> tuple[str, str, str]:
+        """Kind of keys, name of the routing, name of the scorer."""
+        fields = dict(self._fields)
+        routing, scorer = fields["routing"].instance_class, fields["scorer"].instance_class
+        return self.keys_kind, routing.__name__.lower(), scorer.__name__.lower()
 
 
 @structref.register
@@ -145,9 +145,9 @@ def _arrays_of_sparse(tree):
     )  # fmt: skip
 
 
-def make(sparse: bool, settings: Settings, routing: Any, arrays: dict[str, np.ndarray]) -> Any:
+def make(sparse: bool, settings: Settings, routing: Any, scorer: Any, arrays: dict[str, np.ndarray]) -> Any:
     """A tree over these arrays (which it then owns)."""
-    values = (settings, routing, *(arrays[name] for name in (SPARSE if sparse else DENSE)[2:]))
+    values = (settings, routing, scorer, *(arrays[name] for name in (SPARSE if sparse else DENSE)[3:]))
     if sparse:
         return _make_sparse(*values, arrays["table_words"].view(np.float32))
     return _make_dense(*values)
@@ -156,8 +156,8 @@ def make(sparse: bool, settings: Settings, routing: Any, arrays: dict[str, np.nd
 def arrays_of(tree: Any) -> dict[str, np.ndarray]:
     """The tree's arrays by name, as views: valid until the tree is written to."""
     if isinstance(tree, SparseTree):
-        return dict(zip(SPARSE[2:], _arrays_of_sparse(tree), strict=True))
-    return dict(zip(DENSE[2:], _arrays_of_dense(tree), strict=True))
+        return dict(zip(SPARSE[3:], _arrays_of_sparse(tree), strict=True))
+    return dict(zip(DENSE[3:], _arrays_of_dense(tree), strict=True))
 
 
 def empty(sparse: bool, dimension: int, settings: Settings, routing: Any) -> dict[str, np.ndarray]:

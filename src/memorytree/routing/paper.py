@@ -11,7 +11,7 @@ import numpy as np
 
 from memorytree.engine import declared, grow
 from memorytree.engine.compile import body_for, helper
-from memorytree.engine.declared import learn, linear, load_key, reset_router, set_threshold, threshold_of
+from memorytree.engine.declared import learn, linear, load_key, note_mean, reset_router, set_threshold, threshold_of
 from memorytree.engine.median import median_cut
 from memorytree.engine.route import margin
 from memorytree.engine.state import COUNT, LEFT, MISTAKES, RIGHT, UPDATES
@@ -28,6 +28,11 @@ def paper(*, balance: float = 0.9, rate: float = 0.03, exact: bool = False, cent
 def pull(balance, left_count, right_count):
     """alpha times the balance term of Algorithms 3 and 4."""
     return balance * (np.log(left_count + 1.0) - np.log(right_count + 1.0))
+
+
+@body_for(declared.note_key, "paper")
+def note_key(tree, x):
+    note_mean(tree, x)
 
 
 @body_for(declared.step, "paper")

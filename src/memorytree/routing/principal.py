@@ -15,9 +15,7 @@ from memorytree.engine.declared import (
     load_key,
     measure_router,
     reset_router,
-    router_norm,
     same_key,
-    scale_router,
     set_threshold,
 )  # fmt: skip
 from memorytree.engine.median import median_cut
@@ -33,6 +31,11 @@ ITERATIONS = 6
 def principal() -> Principal:
     """Principal routing has nothing to set."""
     return Principal(False, False, True)
+
+
+@body_for(declared.note_key, "principal")
+def note_key(tree, x):
+    pass
 
 
 @body_for(declared.step, "principal")
@@ -60,13 +63,13 @@ def point_between(tree, node, slot, other):
 
 
 @helper
-def turn_along_spread(tree, node, sample):
+def turn_along_spread(tree, node, sample, iterations):
     """Turn the router towards the top principal direction of the sample, by power iteration.
 
     router = the sum of projection * key; as centred projections add up to zero, the mean key need not be known.
     """
     projections = np.empty(sample.shape[0], np.float64)
-    for _ in range(ITERATIONS):
+    for _ in range(iterations):
         mean = 0.0
         for i in range(sample.shape[0]):
             projections[i] = margin(tree, node, load_key(tree, sample[i]))
@@ -80,8 +83,6 @@ def turn_along_spread(tree, node, sample):
         reset_router(tree, node)
         for i in range(sample.shape[0]):
             add_to_router(tree, node, load_key(tree, sample[i]), projections[i] / scale)
-        measure_router(tree, node)
-        scale_router(tree, node, 1.0 / max(router_norm(tree, node), 1e-30))
 
 
 @helper
@@ -102,19 +103,18 @@ def cut_at_median(tree, node, order, first, last, sides):
 @body_for(declared.cut, "principal")
 def cut(tree, node, order, first, last, sides, settle):
     different = first
-    for i in range(first + 1, last):
-        if not same_key(tree, order[first], order[i]):
-            different = i
-            break
-    if different == first:
+    while different < last and same_key(tree, order[first], order[different]):
+        different += 1
+    if different == last:
         return False
     size = min(last - first, SAMPLE)
     sample = np.empty(size, np.int64)
     for i in range(size):
         sample[i] = order[first + i * (last - first) // size]
-    point_between(tree, node, order[first], order[different])
-    turn_along_spread(tree, node, sample)
-    if cut_at_median(tree, node, order, first, last, sides):
-        return True
-    point_between(tree, node, order[first], order[different])
-    return cut_at_median(tree, node, order, first, last, sides)
+    # Where the main direction of the sample tells no two members apart, the direction between two that differ does.
+    for iterations in (ITERATIONS, 0):
+        point_between(tree, node, order[first], order[different])
+        turn_along_spread(tree, node, sample, iterations)
+        if cut_at_median(tree, node, order, first, last, sides):
+            return True
+    return False

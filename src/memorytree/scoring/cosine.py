@@ -1,0 +1,50 @@
+"""`scorer="cosine"`: the key that points most nearly the same way fits best; a key of zeros fits nothing."""
+
+from collections import namedtuple
+
+import numpy as np
+
+from memorytree.engine import declared
+from memorytree.engine.compile import body_for
+from memorytree.engine.dense import dot, squared_norm
+from memorytree.engine.sparse import place_in
+from memorytree.engine.state import NONE
+
+Cosine = namedtuple("Cosine", "learns")
+
+
+def cosine() -> Cosine:
+    """Cosine has nothing to set."""
+    return Cosine(False)
+
+
+@body_for(declared.dissimilarity, "dense", "cosine")
+def dense_dissimilarity(tree, slot, prepared):
+    d = prepared.shape[0]
+    x_squared = 0.0
+    for j in range(d):
+        x_squared += np.float64(prepared[j]) * prepared[j]
+    lengths = np.sqrt(x_squared * squared_norm(tree.keys, slot, d))
+    return 1.0 - dot(tree.keys, slot, prepared) / lengths if lengths > 0 else 1.0
+
+
+@body_for(declared.dissimilarity, "sparse", "cosine")
+def sparse_dissimilarity(tree, slot, prepared):
+    table, values, _, x_squared = prepared
+    features, weights = tree.key_features, tree.key_weights
+    first, last = tree.spans[slot, 0], tree.spans[slot, 0] + tree.spans[slot, 1]
+    key_squared = 0.0
+    product = 0.0
+    for j in range(first, last):
+        weight = np.float64(weights[j])
+        place = place_in(table, features[j])
+        key_squared += weight * weight
+        if table[place] != NONE:
+            product += weight * values[place]
+    lengths = np.sqrt(x_squared * key_squared)
+    return 1.0 - product / lengths if lengths > 0 else 1.0
+
+
+@body_for(declared.score, "cosine")
+def score(tree, badness):
+    return 1.0 - badness
