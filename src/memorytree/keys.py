@@ -82,8 +82,9 @@ class DenseKeys:
                 raise InvalidKey(f"key has {x.shape[0]} features, this tree holds {self.dimension}")
             raise InvalidKey(f"a key is an array of shape {self._shape}, this one has {x.shape}")
         row = np.array(x, np.float32, ndmin=2)
-        if not np.vdot(row, row) < _SURELY_SOUND:
-            _check_weights(row)
+        flat = row[0]
+        if not flat.dot(flat) < _SURELY_SOUND:
+            _check_weights(flat)
         return row
 
     def many(self, X: Any, growing: bool = False) -> tuple[np.ndarray, int]:

@@ -35,6 +35,9 @@ from memorytree.engine.state import (
     START,
 )  # fmt: skip
 
+# A subtree this many times as large as when it was built is built anew.
+OUTGROWN = 64
+
 
 @helper
 def gather(tree, top, order):
@@ -161,36 +164,40 @@ def is_too_full(tree, leaf):
 @helper
 def place(tree, row, x):
     """Algorithm 4, Insert: down the tree, learning where the routing learns, and into a leaf. Returns the node that must be
-    regrown now (a leaf that is too full, a subtree that is lopsided), or NONE."""
+    regrown now (a leaf that is too full, a subtree that is outgrown), or NONE."""
     nodes = tree.nodes
     node = tree.counters[ROOT]
-    lopsided = np.int64(NONE)
+    outgrown = np.int64(NONE)
     while nodes[node, LEFT] != NONE:
         left, right = np.int64(nodes[node, LEFT]), np.int64(nodes[node, RIGHT])
         child = right if step(tree, node, x, nodes[left, COUNT], nodes[right, COUNT]) else left
         nodes[node, COUNT] += 1
-        if lopsided == NONE and is_lopsided(tree, node, np.int64(nodes[child, COUNT]) + 1):
-            lopsided = node
+        if outgrown == NONE and is_outgrown(tree, node, np.int64(nodes[child, COUNT]) + 1):
+            outgrown = node
         node = child
     append(tree, node, row, x)
-    if lopsided == NONE and is_too_full(tree, node):
+    if outgrown == NONE and is_too_full(tree, node):
         return node
-    return lopsided
+    return outgrown
 
 
 @helper
-def is_lopsided(tree, node, heavier):
-    """The scapegoat rule: the heavier side holds more than 3/4, and a quarter of the subtree is new since it was built
-    (where equal keys forbid a better cut, a rebuild is thus still paid for by the changes before it)."""
+def is_outgrown(tree, node, heavier):
+    """Whether a subtree should be built anew, where the routing rebuilds.
+
+    The scapegoat rule: the heavier side holds more than 3/4, and a quarter of the subtree is new since it was built (where
+    equal keys forbid a better cut, a rebuild is thus still paid for by the changes before it). Or it has grown so much that
+    its router, made from a handful of early memories, no longer speaks for what is below.
+    """
     if not tree.routing.rebuilds:
         return False
     count, built = np.int64(tree.nodes[node, COUNT]), np.int64(tree.nodes[node, BUILT])
-    return 4 * heavier > 3 * count and 4 * abs(count - built) >= built
+    return (4 * heavier > 3 * count and 4 * abs(count - built) >= built) or count > OUTGROWN * built
 
 
 @helper
 def highest_to_regrow(tree, node):
-    """After a removal: the highest node above that has become lopsided or fits into half a leaf, or NONE."""
+    """After a removal: the highest node above that is outgrown or fits into half a leaf, or NONE."""
     worst = np.int64(NONE)
     if not tree.routing.rebuilds:
         return worst
@@ -199,7 +206,7 @@ def highest_to_regrow(tree, node):
     while node != NONE:
         if nodes[node, LEFT] != NONE:
             count, left = np.int64(nodes[node, COUNT]), np.int64(nodes[nodes[node, LEFT], COUNT])
-            if count <= half or is_lopsided(tree, node, max(left, count - left)):
+            if count <= half or is_outgrown(tree, node, max(left, count - left)):
                 worst = node
         node = np.int64(nodes[node, PARENT])
     return worst

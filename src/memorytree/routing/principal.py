@@ -1,7 +1,8 @@
 """`routing="principal"`: a full leaf is cut along its top principal direction at the median.
 
-The router then stays as it is until a learning step, so a memory is always found where it was put. A subtree whose
-heavier side outgrows 3/4 is rebuilt, which keeps the depth logarithmic on every stream.
+The router then stays as it is, so a memory is always found where it was put. A subtree is rebuilt when its heavier side
+outgrows 3/4, which keeps the depth logarithmic on every stream, and when it has grown 64-fold, because a direction found
+among its first few dozen memories is a poor one for thousands.
 """
 
 from collections import namedtuple
@@ -25,7 +26,7 @@ Principal = namedtuple("Principal", "center learns rebuilds")
 
 # A direction is judged from this many members at the most, by this many power iterations.
 SAMPLE = 256
-ITERATIONS = 6
+ITERATIONS = 3
 
 
 def principal() -> Principal:
