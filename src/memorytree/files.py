@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import tempfile
+import secrets
+import zipfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +19,15 @@ from memorytree import options
 from memorytree.checks import check_arrays
 from memorytree.engine import state as engine_state
 from memorytree.engine.core import Core
-from memorytree.engine.state import MEMORIES
+from memorytree.engine.state import MEMORIES, NONE, USED
 from memorytree.errors import DamagedFile, UnsupportedValue
 from memorytree.keys import DenseKeys, NamedKeys, SparseKeys
 from memorytree.routing import Paper, Principal
 
 FORMAT = 1
-_ARRAY, _TUPLE = 1, 2  # msgpack extension types
+_ARRAY, _SCALAR, _TUPLE = 101, 102, 103  # msgpack extension types
+DEEPEST = 32
+GROWING = ("id_keys", "id_rows")  # the other arrays without a counter have one length for life
 KINDS = {"dense": DenseKeys, "sparse": SparseKeys, "named": NamedKeys}
 ROUTINGS = {"paper": Paper, "principal": Principal}
 
@@ -39,12 +43,50 @@ def state_of(tree: Any) -> dict[str, Any]:
     kind = next(name for name, kind in KINDS.items() if type(tree._keys) is kind)
     core_routing = {"name": type(tree._core.routing).__name__.lower(), "settings": list(tree._core.routing)}
     arrays = {name: array.copy() for name, array in tree._core.arrays_in_use().items()}
-    if "keys" in arrays:  # what lies in free slots is nobody's business
-        free = np.ones(len(arrays["keys"]), bool)
-        free[arrays["rows"][:, engine_state.SLOT]] = False
-        arrays["keys"][free] = 0
+    _blank_unused(arrays)
     state |= {"kind": kind, "dimension": tree._keys.dimension, "vocabulary": tree._keys.vocabulary()}
     return state | {"routing": core_routing, "arrays": arrays}
+
+
+def _blank_unused(arrays: dict[str, np.ndarray]) -> None:
+    """Zero what is not in use: what removed memories or other programs left there is nobody's business, and the same tree
+    gives the same file."""
+    nodes, slots = arrays["nodes"], arrays["rows"][:, engine_state.SLOT]
+    nodes[:, engine_state.MEAN + 1 :] = 0
+    nodes[nodes[:, engine_state.LEFT] == NONE, engine_state.MEAN] = 0
+    free_slot = np.ones(len(arrays["slots"]), bool)
+    free_slot[slots] = False
+    chained = _chained(arrays["free"], arrays["slots"])
+    arrays["slots"][free_slot & ~chained] = 0
+    arrays["id_rows"][arrays["id_keys"] == NONE] = 0
+    for name in ("keys", "spans"):
+        if name in arrays:
+            arrays[name][free_slot] = 0
+    leaf = nodes[:, engine_state.LEFT] == NONE
+    for name in ("routers", "squares", "offsets"):
+        if name in arrays and len(arrays[name]) == len(nodes):
+            arrays[name][leaf] = 0
+    if "spans" in arrays:
+        edges = np.zeros(len(arrays["key_weights"]) + 1, np.int64)
+        starts, lengths = arrays["spans"][slots].T
+        np.add.at(edges, starts, 1)
+        np.add.at(edges, starts + lengths, -1)
+        gone = np.cumsum(edges)[:-1] == 0
+        arrays["key_features"][gone] = 0
+        arrays["key_weights"][gone] = 0
+        words = arrays["table_words"]
+        words[:, 3] = 0
+        words[words[:, 0] == NONE, 1:] = 0
+
+
+def _chained(heads: np.ndarray, links: np.ndarray) -> np.ndarray:
+    """The slots that hold a link of a chain of free extents."""
+    marked = np.zeros(len(links), bool)
+    for start in heads.tolist():
+        while start != NONE:
+            marked[start] = True
+            start = int(links[start])
+    return marked
 
 
 def restore(tree: Any, state: dict[str, Any]) -> None:
@@ -61,7 +103,18 @@ def restore(tree: Any, state: dict[str, Any]) -> None:
     routing = ROUTINGS[state["routing"]["name"]](*state["routing"]["settings"])
     core_settings = options.settings_of(tree._options, routing)
     blank = engine_state.empty(keys.sparse, keys.dimension, core_settings, routing)
-    arrays = {name: _padded(state["arrays"][name], blank[name]) for name in blank}
+    counters = state["arrays"]["counters"]
+    if counters.shape != blank["counters"].shape:
+        raise ValueError("the counters are not whole")
+    arrays = {}
+    for name, template in blank.items():
+        array = state["arrays"][name]
+        length = int(counters[USED[name]]) if name in USED else len(array if name in GROWING else template)
+        if name == "squares" and not routing.learns:
+            length = len(template)
+        if len(array) != length:
+            raise ValueError(f"{name} holds {len(array)} rows instead of {length}")
+        arrays[name] = _padded(array, template)
     check_arrays(arrays, keys.sparse, routing.learns)
     if set(tree._values) != set(arrays["row_ids"][: arrays["counters"][MEMORIES]].tolist()):
         raise ValueError("values and memories do not have the same ids")
@@ -84,14 +137,16 @@ def save(tree: Any, path: str | os.PathLike, encode: Callable[[Any], Any] | None
     ids = np.array(list(state["values"]), np.int64)
     values = _packed(list(state.pop("values").values()), encode)
     arrays = state.pop("arrays", {})
+    state["members"] = sorted(arrays)
     # Features named by huge ints would not fit msgpack: they are refused here, before anything is written.
     manifest = _packed([state], None)
+    members = {"manifest": _bytes(manifest), "values": _bytes(values), "ids": ids}
+    members |= {f"array_{name}": array for name, array in arrays.items()}
     target = Path(path)
-    handle, temporary = tempfile.mkstemp(prefix=target.name + ".", suffix=".part", dir=target.parent)
+    temporary = target.with_name(f"{target.name}.{secrets.token_hex(4)}.part")
     try:
-        with os.fdopen(handle, "wb") as file:
-            members = {"manifest": _bytes(manifest), "values": _bytes(values), "ids": ids}
-            np.savez(file, allow_pickle=False, **members, **{f"array_{name}": array for name, array in arrays.items()})
+        with open(temporary, "xb") as file:
+            np.savez(file, allow_pickle=False, **members)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
@@ -105,15 +160,20 @@ def save(tree: Any, path: str | os.PathLike, encode: Callable[[Any], Any] | None
 def load(cls: Any, path: str | os.PathLike, decode: Callable[[Any], Any] | None) -> Any:
     """Read a tree that `save` wrote."""
     try:
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as members:
-            arrays = {name: members[name] for name in members.files}
+        with zipfile.ZipFile(path) as file:
+            # Reading a member to its end is what compares its checksum.
+            arrays = {name: np.load(io.BytesIO(file.read(name)), allow_pickle=False) for name in file.namelist()}
+        arrays = {name.removesuffix(".npy"): array for name, array in arrays.items()}
         [state] = _unpacked(arrays.pop("manifest").tobytes())
         if state["format"] != FORMAT:
             raise DamagedFile(f"{path} has format {state['format']}, this version reads {FORMAT}")
         values = _unpacked(arrays.pop("values").tobytes())
         ids = arrays.pop("ids").tolist()
-        if arrays:
-            state["arrays"] = {name.removeprefix("array_"): array for name, array in arrays.items()}
+        state["arrays"] = {name.removeprefix("array_"): array for name, array in arrays.items()}
+        if sorted(state["arrays"]) != state.pop("members") or len(values) != len(ids):
+            raise ValueError("a part is missing")
+        if not state["arrays"]:
+            del state["arrays"]
     except (FileNotFoundError, PermissionError, IsADirectoryError, DamagedFile):
         raise
     except Exception as error:
@@ -137,21 +197,28 @@ def _packed(values: list[Any], encode: Callable[[Any], Any] | None) -> bytes:
     packer.pack_array_header(len(values))
     for value in values:
         try:
-            packer.pack(encode(value) if encode else value)
-        except (TypeError, ValueError, OverflowError) as error:
+            data = encode(value) if encode else value
+            if isinstance(data, bytearray):
+                raise TypeError("a bytearray would come back as bytes")
+            packer.pack(data)
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise UnsupportedValue(
                 f"cannot save the value {value!r:.200}: {error}. Give encode= (and decode= to load) for such values"
             ) from None
     return packer.bytes()
 
 
-def _extend(value: Any) -> msgpack.ExtType:
-    if isinstance(value, np.ndarray | np.generic) and not np.asarray(value).dtype.hasobject:
+def _extend(value: Any, depth: int = 0) -> msgpack.ExtType:
+    """What msgpack does not know by itself: arrays, NumPy's scalars, tuples."""
+    if (type(value) is np.ndarray or isinstance(value, np.generic)) and not value.dtype.hasobject:
         file = io.BytesIO()
         np.save(file, np.asarray(value), allow_pickle=False)
-        return msgpack.ExtType(_ARRAY, file.getvalue())
+        return msgpack.ExtType(_ARRAY if type(value) is np.ndarray else _SCALAR, file.getvalue())
     if type(value) is tuple:
-        return msgpack.ExtType(_TUPLE, msgpack.packb(list(value), default=_extend, strict_types=True))
+        if depth == DEEPEST:
+            raise ValueError(f"tuples may be nested {DEEPEST} deep")
+        deeper = partial(_extend, depth=depth + 1)
+        return msgpack.ExtType(_TUPLE, msgpack.packb(list(value), default=deeper, strict_types=True))
     raise TypeError(f"{type(value).__name__} is neither msgpack data nor an array")
 
 
@@ -162,10 +229,10 @@ def _unpacked(data: bytes) -> Any:
 def _restore_extension(code: int, data: bytes) -> Any:
     if code == _TUPLE:
         return tuple(_unpacked(data))
-    if code == _ARRAY:
+    if code in (_ARRAY, _SCALAR):
         array = np.load(io.BytesIO(data), allow_pickle=False)
-        return array if array.ndim else array[()]
-    raise ValueError(f"unknown extension {code}")
+        return array if code == _ARRAY else array[()]
+    return msgpack.ExtType(code, data)
 
 
 def _sync_directory(directory: Path) -> None:

@@ -59,7 +59,10 @@ class Receipt:
     @property
     def id(self) -> str:
         """A fingerprint of everything else in the receipt."""
-        text = json.dumps(asdict(self), sort_keys=True)
+        try:
+            text = json.dumps(asdict(self), sort_keys=True)
+        except (TypeError, ValueError) as error:
+            raise InvalidReceipt(f"not a receipt: {error}") from None
         return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
@@ -80,9 +83,14 @@ class Receipt:
                 key=data["key"],
             )
             told = data["id"]
-        except (KeyError, TypeError, ValueError, IndexError) as error:
+        except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
             raise InvalidReceipt(f"not a receipt: {error!r}") from None
-        if receipt.id != told or receipt.branch not in BRANCHES:
+        numbers = [*sum(receipt.path, ()), *(receipt.explored or ()), *sum(receipt.hits, ())]
+        if receipt.branch not in BRANCHES or any(abs(number) > 2**62 for number in numbers):
+            raise InvalidReceipt("a receipt has a branch that is known and numbers of 64 bits")
+        if receipt.branch == "node" and (receipt.explored is None or receipt.action not in ("left", "right")):
+            raise InvalidReceipt("a receipt of an explored node names the node and the action")
+        if receipt.id != told:
             raise InvalidReceipt("the receipt's id does not fit its content")
         return receipt
 
@@ -149,7 +157,7 @@ class HitMatrix(Sequence[Hits]):
     """The answers to a batch of queries: arrays of n x k, padded with id -1 and score -inf.
 
     Row i is `matrix[i]`, as `query` would have given it. `values` is a list of lists, fetched when asked for; a memory that
-    has been removed since the query is None there.
+    has been removed since the query is None there. Unless the queries explored, receipts of rows have no path.
     """
 
     def __init__(self, ids: np.ndarray, scores: np.ndarray, tree: Any, keys: Any, kept: Any, traces: np.ndarray):

@@ -169,11 +169,12 @@ class Explanation:
         return "\n".join(lines)
 
 
-def explain(tree: Any, row: Any, k: int) -> Explanation:
-    """The way of a key (a batch of one) to its leaf, and the k best memories there."""
+def explain(tree: Any, x: Any, k: int) -> Explanation:
+    """The way of a key to its leaf, and the k best memories there."""
     core = tree._core
     if core is None:
         return Explanation((), 0, 0, ())
+    row = tree._keys.one(x)
     nodes = core.arrays()["nodes"]
     node = int(core.counters[ROOT])
     steps = []

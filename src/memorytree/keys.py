@@ -9,6 +9,8 @@ A tree holds one kind of key for life; its first key decides which:
 
 from __future__ import annotations
 
+import numbers
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -58,6 +60,8 @@ def _numbers(x: Any) -> np.ndarray:
 def _check_weights(weights: np.ndarray, what: str = "key") -> None:
     """Raise unless every number is finite and at most LARGEST."""
     flat = weights.reshape(-1)
+    if flat.dtype.kind != "f":
+        flat = flat.astype(np.float64)
     # One pass without a temporary array settles the ordinary case; NaN fails every comparison.
     if not np.vdot(flat, flat) < _SURELY_SOUND and not np.all(np.abs(flat) <= LARGEST):
         worst = flat[~(np.abs(flat) <= LARGEST)][0]
@@ -81,6 +85,8 @@ class DenseKeys:
             if x.ndim == 1:
                 raise InvalidKey(f"key has {x.shape[0]} features, this tree holds {self.dimension}")
             raise InvalidKey(f"a key is an array of shape {self._shape}, this one has {x.shape}")
+        if x.dtype.itemsize > 4:
+            _check_weights(x)
         row = np.array(x, np.float32, ndmin=2)
         flat = row[0]
         if not flat.dot(flat) < _SURELY_SOUND:
@@ -108,8 +114,8 @@ class DenseKeys:
         return kept
 
     def keep_many(self, X: Any, batch: np.ndarray) -> np.ndarray:
-        """What to remember of a batch in order to use it again."""
-        return batch
+        """What to remember of a batch in order to use it again: a copy, as the caller's array may change."""
+        return batch.copy() if np.may_share_memory(batch, X) else batch
 
     def again_many(self, kept: np.ndarray) -> np.ndarray:
         """The batch for kept keys."""
@@ -125,7 +131,7 @@ class DenseKeys:
 
     def unpack(self, data: Any) -> np.ndarray:
         """The kept key that `pack` wrote."""
-        return self.one(data)
+        return self.one(data if isinstance(data, list) else None)
 
     def stored(self, arrays: Mapping[str, np.ndarray], slot: int) -> np.ndarray:
         """The key in a slot as a user would write it."""
@@ -204,9 +210,12 @@ class SparseKeys:
 
     def unpack(self, data: Any) -> SparseBatch:
         """The kept key that `pack` wrote."""
-        columns, weights = [pair[0] for pair in data], [pair[1] for pair in data]
-        if any(not 0 <= column < self.dimension for column in columns):
+        pairs = _pairs(data)
+        columns, weights = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+        if any(type(column) is not int or not 0 <= column < self.dimension for column in columns):
             raise InvalidKey(f"a column lies outside the {self.dimension} of this tree")
+        if any(type(weight) not in (int, float) for weight in weights):
+            raise InvalidKey("the weights of a key must be numbers")
         return self.one(scipy.sparse.csr_matrix((weights, columns, [0, len(columns)]), shape=(1, self.dimension)))
 
     def stored(self, arrays: Mapping[str, np.ndarray], slot: int) -> scipy.sparse.csr_matrix:
@@ -245,48 +254,44 @@ class NamedKeys:
 
     def many(self, X: Any, growing: bool = False) -> tuple[SparseBatch, int]:
         """A batch, and how many keys are in it."""
-        bounds = [0]
-        weights: list[float] = []
-        names: list[str | int] = []
-        for x in X:
-            if not isinstance(x, Mapping):
-                raise InvalidKey(f"this tree holds keys of the form {{feature: weight}}, not {type(x).__name__}")
-            for name, weight in x.items():
-                if not isinstance(name, str | int | np.integer):
-                    raise InvalidKey(f"a feature is a str or an int, not {type(name).__name__} ({name!r})")
-                names.append(name if isinstance(name, str) else int(name))
-                weights.append(weight)
-            bounds.append(len(names))
-        try:
-            with np.errstate(over="ignore"):
-                data = np.array(weights, np.float32)
-        except (TypeError, ValueError) as error:
-            raise InvalidKey(f"the weights of a key must be numbers: {error}") from None
-        if data.ndim != 1:
-            raise InvalidKey("the weight of a feature must be one number")
-        _check_weights(data, "a key")
+        if not isinstance(X, Iterable) or isinstance(X, Mapping | str):
+            raise InvalidKey(f"a batch is a list of mappings {{feature: weight}}, not {type(X).__name__}")
+        named = [_named_weights(x) for x in X]
         # Nothing above has changed the vocabulary: a refused key leaves no trace.
-        numbers = self._number if growing else self._number.copy() if len(X) > 1 else _Overlay(self._number)
-        features = np.empty(len(names), np.int32)
-        for i, name in enumerate(names):
-            number = numbers.get(name)
+        if growing:
+            for weights in named:
+                for name in weights:
+                    if name not in self._number:
+                        self._number[name] = len(self._names)
+                        self._names.append(name)
+        numbered = [sorted(zip(self._numbers(weights), weights.values(), strict=True)) for weights in named]
+        bounds = np.zeros(len(named) + 1, np.int64)
+        np.cumsum([len(pairs) for pairs in numbered], out=bounds[1:])
+        features = np.array([number for pairs in numbered for number, _ in pairs], np.int32)
+        return (bounds, features, np.array([weight for pairs in numbered for _, weight in pairs], np.float32)), len(named)
+
+    def _numbers(self, weights: dict[str | int, float]) -> list[int]:
+        """The numbers of a key's features. One that was never stored has none: it gets a negative number of its own, which
+        no stored key has or will have, and which depends on nothing but its name."""
+        numbers = []
+        taken = set()
+        for name in weights:
+            number = self._number.get(name)
             if number is None:
-                number = numbers[name] = len(numbers)
-                if growing:
-                    self._names.append(name)
-            features[i] = number
-        rows = scipy.sparse.csr_matrix((data, features, bounds), shape=(len(X), len(numbers) or 1))
-        rows.sort_indices()
-        rows.eliminate_zeros()
-        return _batch(rows.indptr, rows.indices, rows.data), len(X)
+                number = -2 - zlib.crc32(f"{type(name).__name__} {name}".encode()) % 2**30
+                while number in taken:
+                    number -= 1
+                taken.add(number)
+            numbers.append(number)
+        return numbers
 
     def keep(self, x: Mapping, row: SparseBatch) -> dict:
         """What to remember of a key: its names, as the numbers of unknown ones will be given to others."""
         return dict(x)
 
     def again(self, kept: dict) -> SparseBatch:
-        """The batch of one for a kept key."""
-        return self.one(kept)
+        """The batch of one for a kept key. Learning from it gives all its features numbers."""
+        return self.one(kept, growing=True)
 
     def keep_many(self, X: Any, batch: SparseBatch) -> list[dict]:
         """What to remember of a batch in order to use it again."""
@@ -294,7 +299,7 @@ class NamedKeys:
 
     def again_many(self, kept: list[dict]) -> SparseBatch:
         """The batch for kept keys."""
-        return self.many(kept)[0]
+        return self.many(kept, growing=True)[0]
 
     def pick(self, kept: list[dict], i: int) -> dict:
         """Key i of a kept batch, as `keep` would have kept it."""
@@ -306,7 +311,7 @@ class NamedKeys:
 
     def unpack(self, data: Any) -> dict:
         """The kept key that `pack` wrote."""
-        return dict(map(tuple, data))
+        return dict(_pairs(data))
 
     def stored(self, arrays: Mapping[str, np.ndarray], slot: int) -> dict[str | int, float]:
         """The key in a slot as a user would write it."""
@@ -315,8 +320,8 @@ class NamedKeys:
 
     def weights(self, row: SparseBatch) -> dict[str | int, float]:
         """The key of a batch of one, feature by feature; a feature never stored has no name here."""
-        known = dict(enumerate(self._names))
-        return {known.get(f, f"(new {f})"): w for f, w in zip(row[1].tolist(), row[2].tolist(), strict=True)}
+        pairs = zip(row[1].tolist(), row[2].tolist(), strict=True)
+        return {self._names[f] if f >= 0 else f"(never stored {-f})": w for f, w in pairs}
 
     def weights_in(self, arrays: Mapping[str, np.ndarray], slot: int) -> dict[str | int, float]:
         """The key in a slot, feature by feature."""
@@ -327,19 +332,26 @@ class NamedKeys:
         return self._names
 
 
-class _Overlay(dict):
-    """A vocabulary with a few names on top that are forgotten afterwards."""
+def _named_weights(x: Any) -> dict[str | int, float]:
+    """A mapping as {name: nonzero weight}, in order of names, or an error that says what is wrong with it."""
+    if not isinstance(x, Mapping):
+        raise InvalidKey(f"this tree holds keys of the form {{feature: weight}}, not {type(x).__name__}")
+    weights: dict[str | int, float] = {}
+    for name, weight in x.items():
+        if not isinstance(name, str | int | np.integer):
+            raise InvalidKey(f"a feature is a str or an int, not {type(name).__name__} ({name!r})")
+        if not isinstance(weight, numbers.Real) or not abs(weight) <= LARGEST:  # type: ignore[operator]
+            raise InvalidKey(f"the weight of {name!r} is {weight!r:.80}; weights are numbers of at most {LARGEST:g}")
+        if float(weight):
+            weights[name if isinstance(name, str) else int(name)] = float(np.float32(float(weight)))
+    return dict(sorted(weights.items(), key=lambda pair: (str(type(pair[0])), pair[0])))
 
-    def __init__(self, below: dict):
-        super().__init__()
-        self._below = below
 
-    def get(self, name: Any, default: Any = None) -> Any:
-        number = self._below.get(name)
-        return super().get(name, default) if number is None else number
-
-    def __len__(self) -> int:
-        return len(self._below) + super().__len__()
+def _pairs(data: Any) -> list[tuple[Any, Any]]:
+    """Pairs from plain data."""
+    if not isinstance(data, list) or not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in data):
+        raise InvalidKey("the key of this receipt is not a list of pairs")
+    return [(pair[0], pair[1]) for pair in data]
 
 
 def _batch(bounds: np.ndarray, features: np.ndarray, weights: np.ndarray) -> SparseBatch:

@@ -19,13 +19,24 @@ SCORERS = {"distance": distance, "cosine": cosine}
 ROUTINGS = ("auto", "paper", "principal")
 
 
+MOST = 2**62
+"""No whole number may be larger: all arithmetic on it then fits 64 bits."""
+
+
 def whole(name: str, value: Any, least: int) -> int:
     """A whole number that is at least `least`."""
-    if type(value) is int and value >= least:
+    if type(value) is int and least <= value <= MOST:
         return value
-    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least:
-        raise InvalidOption(f"{name} must be a whole number of at least {least}, not {value!r}")
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or not least <= int(value) <= MOST:
+        raise InvalidOption(f"{name} must be a whole number of at least {least} and at most 2**62, not {value!r:.80}")
     return int(value)
+
+
+def ids(name: str, values: Any) -> np.ndarray:
+    """A list of ids as an array."""
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise InvalidOption(f"{name} must be a list of ids, not {values!r:.80}")
+    return np.array([whole(name, value, 0) for value in values], np.int64)
 
 
 def within(name: str, value: Any, low: float, high: float) -> float:
@@ -38,10 +49,12 @@ def within(name: str, value: Any, low: float, high: float) -> float:
 def check(options: dict[str, Any]) -> dict[str, Any]:
     """The options of `MemoryTree`, checked; a missing seed is drawn."""
     routing, scorer = options["routing"], options["scorer"]
-    if not isinstance(routing, Paper | Principal) and routing not in ROUTINGS:
+    if not isinstance(routing, Paper | Principal) and not (isinstance(routing, str) and routing in ROUTINGS):
         raise InvalidOption(f"routing must be one of {', '.join(ROUTINGS)}, not {routing!r}")
-    if scorer not in SCORERS:
+    if not isinstance(scorer, str) or scorer not in SCORERS:
         raise InvalidOption(f"scorer must be one of {', '.join(SCORERS)}, not {scorer!r}")
+    if not isinstance(options["center"], bool):
+        raise InvalidOption(f"center must be True or False, not {options['center']!r}")
     seed = options["seed"]
     capacity = options["capacity"]
     return {
@@ -49,10 +62,10 @@ def check(options: dict[str, Any]) -> dict[str, Any]:
         "scorer": scorer,
         "balance": within("balance", options["balance"], 1e-6, 1.0),
         "leaf_factor": within("leaf_factor", options["leaf_factor"], 1e-6, 1e6),
-        "reroutes": whole("reroutes", options["reroutes"], 0),
-        "center": bool(options["center"]),
+        "reroutes": int(within("reroutes", whole("reroutes", options["reroutes"], 0), 0, 10**6)),
+        "center": options["center"],
         "capacity": None if capacity is None else whole("capacity", capacity, 1),
-        "seed": secrets.randbits(62) if seed is None else whole("seed", seed, 0) % 2**63,
+        "seed": secrets.randbits(62) if seed is None else whole("seed", seed, 0),
     }
 
 
@@ -101,3 +114,19 @@ def rewards_for(hits: int, rewards: Any) -> np.ndarray:
         if not isinstance(value, numbers.Real) or not (given is None or 0 <= float(value) <= 1):
             raise InvalidReward(f"a reward is a number from 0 to 1, or None, not {given!r}")
     return np.array(values, np.float64)
+
+
+def reward_matrix(shape: tuple[int, int], rewards: Any) -> np.ndarray:
+    """Rewards for a batch as an array of this shape, NaN where none was observed."""
+    try:
+        rows = [[math.nan if reward is None else reward for reward in row] for row in rewards]
+        given = np.array(rows, np.float64).reshape(shape if not rows else (len(rows), -1))
+    except (TypeError, ValueError):
+        raise InvalidReward(
+            f"rewards for a batch are {shape[0]} rows of {shape[1]} numbers, NaN where none was seen"
+        ) from None
+    if given.shape != shape:
+        raise InvalidReward(f"rewards of shape {given.shape} for hits of shape {shape}")
+    if np.any((given < 0) | (given > 1)):
+        raise InvalidReward("a reward is a number from 0 to 1, or NaN")
+    return given

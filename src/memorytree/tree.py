@@ -19,7 +19,7 @@ from memorytree.engine import kernels
 from memorytree.engine.core import NO_TRACES, NOBODY, Core
 from memorytree.engine.search import ACTION, AT_NODE, BRANCH, EXPLORED, EXPLORED_GENERATION, PLACES, STEPS
 from memorytree.engine.state import NONE
-from memorytree.errors import InvalidOption, InvalidReceipt, InvalidReward, UnknownId
+from memorytree.errors import InvalidKey, InvalidOption, InvalidReceipt, UnknownId
 from memorytree.hits import BRANCHES, HitMatrix, Hits, Receipt, blank_trace
 from memorytree.inspection import Explanation, Stats, draw_text, draw_tree, explain, measure
 from memorytree.keys import kind_for
@@ -97,7 +97,7 @@ class MemoryTree:
         return len(self._values)
 
     def __contains__(self, id: object) -> bool:
-        return id in self._values
+        return isinstance(id, int | np.integer) and not isinstance(id, bool) and id in self._values
 
     def __iter__(self) -> Iterator[int]:
         """The ids, in order of insertion."""
@@ -109,20 +109,23 @@ class MemoryTree:
 
     def __getitem__(self, id: int) -> Any:
         """The value of a memory."""
-        try:
-            return self._values[id]
-        except KeyError:
-            raise UnknownId(f"no memory has the id {id!r}") from None
+        return self._values[self._there(id)]
+
+    def _there(self, id: Any) -> int:
+        """An id that a memory has."""
+        if id not in self:
+            raise UnknownId(f"no memory has the id {id!r}; ids are whole numbers that insert returned or was given")
+        return int(id)
 
     def get(self, id: int, default: Any = None) -> Any:
         """The value of a memory, or a default."""
-        return self._values.get(id, default)
+        return self._values[id] if id in self else default
 
     def key(self, id: int) -> Any:
         """The key of a memory, in the form in which keys were given."""
         self._lock.acquire_read()
         try:
-            self[id]
+            id = self._there(id)
             keys, core = self._known()
             _, slot = kernels.locate(core.tree, id)
             return keys.stored(core.arrays(), slot)
@@ -186,14 +189,16 @@ class MemoryTree:
             ids: the ids to give them.
             progress: show a progress bar.
         """
-        values = list(values)
+        values = _listed(values)
+        numbers = _ids_for(X, len(values), ids)
+        if not len(numbers):
+            return numbers
         with self._writer:
             keys, core = self._begin(X)
-            numbers = _ids_for(X, len(values), ids)
             batch, n = keys.many(X, growing=True)
             done = np.zeros(1, np.int64)
             # Between two stretches waiting readers get a turn.
-            for last in _track([*range(STRETCH, n, STRETCH), n] if n else [], "inserting", progress):
+            for last in _track([*range(STRETCH, n, STRETCH), n], "inserting", progress):
                 self._write(keys, self._core or core, batch, numbers, values, done, last)
         return numbers
 
@@ -228,26 +233,26 @@ class MemoryTree:
         'one'
         """
         tree = cls(**settings)
-        values = list(values)
-        keys, core = tree._begin(X)
+        values = _listed(values)
         numbers = _ids_for(X, len(values), ids)
+        if not len(numbers):
+            return tree
+        keys, core = tree._begin(X)
         batch, n = keys.many(X, growing=True)
         if len(np.unique(numbers[numbers >= 0])) < np.count_nonzero(numbers >= 0):
             raise InvalidOption("build needs ids that differ from each other")
         capacity = tree._options["capacity"]
         if capacity is not None and n > capacity:
             raise InvalidOption(f"{n} memories do not fit into a capacity of {capacity}")
-        if n:
-            core.fill(batch, numbers)
-            tree._keys, tree._core = keys, core
-            tree._values = dict(zip(numbers.tolist(), values, strict=True))
+        core.fill(batch, numbers)
+        tree._keys, tree._core = keys, core
+        tree._values = dict(zip(numbers.tolist(), values, strict=True))
         return tree
 
     def remove(self, id: int) -> None:
         """Forget a memory; `UnknownId` where there is none."""
         with self._writer:
-            if id not in self._values:
-                raise UnknownId(f"no memory has the id {id!r}")
+            id = self._there(id)
             self._lock.acquire_write()
             try:
                 assert self._core is not None
@@ -268,24 +273,24 @@ class MemoryTree:
         Routers learn from the explored node as in the paper's Algorithm 3; then d memories are rerouted. Where the node has
         gone since, nothing is learned from it and the result counts that.
         """
-        kept, ids, trace = self._decision(hits)
-        given = options.rewards_for(len(ids), rewards)
         with self._writer:
             keys, core = self._known()
-            row = keys.again(kept)
-            return self._learn(core, row, trace[None], np.array([ids], np.int64), given[None])
+            kept, ids, trace = self._decision(hits)
+            given = options.rewards_for(len(ids), rewards)
+            return self._learn(core, keys.again(kept), trace[None], np.array([ids], np.int64), given[None])
 
     def update_many(self, hits: HitMatrix, rewards: Any) -> Learned:
         """The same for a batch: rewards is an n x k array, NaN where none was observed."""
-        given = np.array([[np.nan if r is None else r for r in row] for row in rewards], np.float64)
-        given = given.reshape(len(given), -1)
-        if given.shape != hits.ids.shape:
-            raise InvalidReward(f"rewards of shape {given.shape} for hits of shape {hits.ids.shape}")
-        if np.any((given < 0) | (given > 1)):
-            raise InvalidReward("a reward is a number from 0 to 1, or NaN")
+        if not isinstance(hits, HitMatrix):
+            raise InvalidReceipt(f"update_many takes what query_many returned, not {type(hits).__name__}")
+        given = options.reward_matrix(hits.ids.shape, rewards)
+        if not len(hits):
+            return Learned(0, 0)
         traces = hits._traces if len(hits._traces) else np.tile(blank_trace(hits.ids.shape[1]), (len(hits), 1))
         with self._writer:
             keys, core = self._known()
+            if hits._keys is not keys:
+                raise InvalidReceipt("these hits come from another tree")
             return self._learn(core, keys.again_many(hits._kept), traces, hits.ids, given)
 
     def _known(self) -> tuple[Any, Core]:
@@ -296,10 +301,12 @@ class MemoryTree:
     def _decision(self, hits: Hits | Receipt | dict) -> tuple[Any, Sequence[int], np.ndarray]:
         """(kept key, ids, trace) of a query."""
         if isinstance(hits, Hits):
+            if hits._keys is not self._keys:
+                raise InvalidReceipt("these hits come from another tree; a copy of that tree takes their receipt")
             return hits._kept, hits.ids, hits._trace
-        receipt = Receipt.from_dict(hits) if isinstance(hits, dict) else hits
-        if not isinstance(receipt, Receipt):
+        if not isinstance(hits, Receipt | dict):
             raise InvalidReceipt(f"update takes hits or their receipt, not {type(hits).__name__}")
+        receipt = Receipt.from_dict(hits if isinstance(hits, dict) else hits.to_dict())
         trace = blank_trace(0)
         trace[BRANCH] = BRANCHES.index(receipt.branch)
         if receipt.explored is not None:
@@ -356,21 +363,23 @@ class MemoryTree:
             exclude: ids to leave out.
             draw: a number that fixes what chance decides when exploring.
         """
-        if self._keys is None or self._core is None:
-            return Hits([], [], [], _NO_KEYS, None, blank_trace(0))
         k = min(options.whole("k", k, 1), len(self._values) or 1)
-        if beam != 1 or explore:
+        if beam != 1 or explore != 0 or type(beam) is not int:
             beam, explore = options.whole("beam", beam, 1), options.within("explore", explore, 0, 1)
         keys = self._keys
+        if keys is None or self._core is None:
+            kind_for(x).one(x)
+            return Hits([], [], [], _NO_KEYS, None, blank_trace(0))
         row = keys.one(x)
         excluded, bounds = NOBODY, _NO_BOUNDS
         if exclude is not None:
-            excluded = np.fromiter(exclude, np.int64)
+            excluded = options.ids("exclude", exclude)
             bounds = np.array([0, len(excluded)])
         ids, scores = np.empty((1, k), np.int64), np.empty((1, k), np.float32)
         draw = self._draws(draw, 1) if explore else 0
         while True:
-            traces = np.empty((1, PLACES + 2 * k + 2 * self._path_room), np.int64)
+            room = self._path_room
+            traces = np.empty((1, PLACES + 2 * k + 2 * room), np.int64)
             self._lock.acquire_read()
             try:
                 self._core.query(row, (0, 1), bounds, excluded, ids, scores, traces, beam, explore, draw)
@@ -379,9 +388,9 @@ class MemoryTree:
             finally:
                 self._lock.release_read()
             steps = traces.item(STEPS)
-            if steps <= self._path_room:
+            if steps <= room:
                 break
-            self._path_room = 2 * steps
+            self._path_room = max(self._path_room, 2 * steps)
         trace = traces[0, : PLACES + 2 * k + 2 * steps]
         return Hits(found, values, scores[0].tolist()[: len(found)], keys, keys.keep(x, row), trace)
 
@@ -409,31 +418,38 @@ class MemoryTree:
         beam, explore = options.whole("beam", beam, 1), options.within("explore", explore, 0, 1)
         workers = options.whole("threads", threads, 0) or os.cpu_count() or 1
         if self._keys is None or self._core is None:
-            rows = len(X) if not hasattr(X, "shape") else X.shape[0]
-            blank = np.full((rows, k), NONE, np.int64), np.full((rows, k), -np.inf, np.float32)
+            n = kind_for(X).many(X)[1] if _length(X) else 0
+            blank = np.full((n, k), NONE, np.int64), np.full((n, k), -np.inf, np.float32)
             return HitMatrix(*blank, self, _NO_KEYS, X, NO_TRACES)
         keys = self._keys
         batch, n = keys.many(X)
         bounds, excluded = _exclusions(exclude, n)
+        if n * k > 2**33:
+            raise InvalidOption(f"{n} answers of {k} hits each are more than fit into memory")
         ids, scores = np.empty((n, k), np.int64), np.empty((n, k), np.float32)
         draw = self._draws(draw, n) if explore else 0
-        traces = np.empty((n, PLACES + 2 * k + 2 * self._path_room), np.int64) if explore else NO_TRACES
         edges = np.linspace(0, n, min(workers, max(n, 1)) + 1).astype(int).tolist()
-
-        def answer(rows: tuple[int, int]) -> None:
-            core.query(batch, rows, bounds, excluded, ids, scores, traces, beam, explore, draw)
-
-        self._lock.acquire_read()
-        core = self._core
-        try:
-            if workers == 1:
-                answer((0, n))
-            else:
-                with ThreadPoolExecutor(workers) as pool:
-                    list(pool.map(answer, itertools.pairwise(edges)))
-        finally:
-            self._lock.release_read()
-        return HitMatrix(ids, scores, self, keys, keys.keep_many(X, batch), traces)
+        while True:
+            room = self._path_room
+            traces = np.empty((n, PLACES + 2 * k + 2 * room), np.int64) if explore else NO_TRACES
+            self._lock.acquire_read()
+            try:
+                core = self._core
+                if workers == 1:
+                    core.query(batch, (0, n), bounds, excluded, ids, scores, traces, beam, explore, draw)
+                else:
+                    with ThreadPoolExecutor(workers) as pool:
+                        parts = [
+                            pool.submit(core.query, batch, rows, bounds, excluded, ids, scores, traces, beam, explore, draw)
+                            for rows in itertools.pairwise(edges)
+                        ]
+                    for part in parts:
+                        part.result()
+            finally:
+                self._lock.release_read()
+            if not explore or not n or traces[:, STEPS].max() <= room:
+                return HitMatrix(ids, scores, self, keys, keys.keep_many(X, batch), traces)
+            self._path_room = max(self._path_room, 2 * int(traces[:, STEPS].max()))
 
     def _draws(self, given: int | None, n: int) -> int:
         """The first of n numbers that fix what chance decides."""
@@ -451,8 +467,9 @@ class MemoryTree:
 
     def explain(self, x: Any, k: int = 5) -> Explanation:
         """Why a query for x returns what it does: the way to the leaf, and the candidates in it."""
-        row = None if self._keys is None else self._keys.one(x)
-        return self._read(lambda tree: explain(tree, row, options.whole("k", k, 1)))
+        k = options.whole("k", k, 1)
+        (self._keys or kind_for(x)).one(x)
+        return self._read(lambda tree: explain(tree, x, min(k, len(tree) or 1)))
 
     def draw(self, ax: Any = None, *, depth: int = 4) -> Any:
         """A picture of the tree: as text, or with matplotlib on the axes given (`ax=True` makes some)."""
@@ -506,28 +523,43 @@ class _NoKeys:
 _NO_KEYS = _NoKeys()
 
 
+def _length(X: Any) -> int:
+    """How many keys a batch holds."""
+    if isinstance(X, str | bytes) or not (hasattr(X, "shape") or hasattr(X, "__len__")):
+        raise InvalidKey(f"a batch of keys is a matrix or a list of keys, not {type(X).__name__}")
+    if hasattr(X, "shape"):
+        return X.shape[0] if X.shape else 0
+    return len(X)
+
+
+def _listed(values: Any) -> list:
+    if not isinstance(values, Iterable):
+        raise InvalidOption(f"values must be a list with one value for each key, not {type(values).__name__}")
+    return list(values)
+
+
 def _ids_for(X: Any, values: int, ids: Any) -> np.ndarray:
     """An array of ids to take, NONE where the tree is to choose."""
-    n = X.shape[0] if hasattr(X, "shape") else len(X)
+    n = _length(X)
     if values != n:
         raise InvalidOption(f"{n} keys need {n} values, not {values}")
     if ids is None:
         return np.full(n, NONE, np.int64)
-    numbers = np.array([options.whole("id", id, 0) for id in ids], np.int64)
+    numbers = options.ids("ids", ids)
     if len(numbers) != n:
         raise InvalidOption(f"{n} keys need {n} ids, not {len(numbers)}")
     return numbers
 
 
-def _exclusions(exclude: Sequence[Iterable[int]] | None, n: int) -> tuple[np.ndarray, np.ndarray]:
+def _exclusions(exclude: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
     """The lists of excluded ids as (bounds, ids)."""
     if exclude is None:
         return np.zeros(n + 1, np.int64), NOBODY
-    lists = [np.fromiter(ids, np.int64) for ids in exclude]
+    lists = [options.ids("exclude", row) for row in _listed(exclude)]
     if len(lists) != n:
         raise InvalidOption(f"exclude needs a list of ids for each of the {n} rows, not {len(lists)}")
     bounds = np.zeros(n + 1, np.int64)
-    np.cumsum([len(ids) for ids in lists], out=bounds[1:])
+    np.cumsum([len(row) for row in lists], out=bounds[1:])
     return bounds, np.concatenate(lists) if lists else NOBODY
 
 

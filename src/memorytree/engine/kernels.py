@@ -193,8 +193,8 @@ def update_rows(tree, X, traces, ids, rewards, progress, counts, last):
                 if traces[i, search.BRANCH] == search.AT_NODE:
                     node, generation = traces[i, search.EXPLORED], traces[i, search.EXPLORED_GENERATION]
                     right = traces[i, search.ACTION] == 1
-                    alive = node < tree.nodes.shape[0] and tree.nodes[node, GENERATION] == generation
-                    if not alive:
+                    alive = 0 <= node < tree.counters[NODES] and tree.nodes[node, GENERATION] == generation
+                    if not alive or tree.nodes[node, LEFT] == NONE:
                         counts[1] += 1
                     elif learn_from_reward(tree, node, row_of(tree, X, i), right, 0.5, rewards[i, j]):
                         counts[0] += 1

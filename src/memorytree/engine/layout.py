@@ -23,6 +23,7 @@ from memorytree.engine.state import (
     IDS,
     LEAF,
     LEFT,
+    MEAN,
     MEMORIES,
     MISTAKES,
     NEWER,
@@ -124,7 +125,7 @@ def new_leaf(tree, parent):
         counters[NODES] += 1
         tree.nodes[node, GENERATION] = 0
     nodes = tree.nodes
-    for column in (COUNT, START, ROOM, BUILT, UPDATES, MISTAKES, EQUAL):
+    for column in (COUNT, START, ROOM, BUILT, UPDATES, MISTAKES, EQUAL, MEAN):
         nodes[node, column] = 0
     nodes[node, LEFT] = NONE
     nodes[node, RIGHT] = NONE

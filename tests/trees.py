@@ -1,0 +1,59 @@
+"""Trees and keys that several tests build."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from memorytree import MemoryTree, files
+
+ROUTINGS = ("principal", "paper")
+KEYS: dict[str, Callable[[np.ndarray], Any]] = {
+    "dense": lambda X: X,
+    "sparse": scipy.sparse.csr_matrix,
+    "named": lambda X: [{f"f{j}": float(w) for j, w in enumerate(row) if w} for row in X],
+}
+KINDS = [(keys, routing) for keys in KEYS for routing in ROUTINGS]
+
+
+def matrix(n: int, d: int = 4, seed: int = 0) -> np.ndarray:
+    """n rows of d numbers, no two rows alike."""
+    return np.random.default_rng(seed).normal(size=(n, d)).astype(np.float32)
+
+
+def keys_of(kind: str, X: np.ndarray) -> Any:
+    """The rows of a matrix as a batch of keys of this kind."""
+    return KEYS[kind](np.atleast_2d(X))
+
+
+def key_of(kind: str, x: np.ndarray) -> Any:
+    """One key of this kind."""
+    return x if kind == "dense" else keys_of(kind, x)[0]
+
+
+def grown(kind: str = "dense", routing: str = "paper", n: int = 100, d: int = 4, **settings: Any) -> MemoryTree:
+    """A tree with n memories whose values are their ids."""
+    tree = MemoryTree(**{"routing": routing, "seed": 0, **settings})
+    tree.insert_many(keys_of(kind, matrix(n, d)), range(n))
+    return tree
+
+
+def state(tree: MemoryTree) -> tuple:
+    """Everything a tree is, as bytes and plain data that can be compared."""
+    whole = files.state_of(tree)
+    arrays = {name: (array.shape, array.tobytes()) for name, array in whole.pop("arrays", {}).items()}
+    return repr(whole), arrays
+
+
+def survives(program: str) -> None:
+    """Run a program in a process of its own, since it may bring the interpreter down; it must end well."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(files.__file__).parents[1])}
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False, env=environment
+    )
+    assert run.returncode == 0, f"exit code {run.returncode}\n{run.stderr[-2000:]}"
