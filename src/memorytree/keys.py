@@ -24,6 +24,8 @@ LARGEST = 1e15
 
 _SURELY_SOUND = LARGEST**2  # no number whose square sums to less can be too large, and NaN is less than nothing
 
+_FLOAT32 = np.dtype(np.float32)
+
 SparseBatch = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
@@ -78,7 +80,7 @@ class DenseKeys:
         self._shape = (dimension,)
 
     def one(self, x: Any, growing: bool = False) -> np.ndarray:
-        """A batch of one key."""
+        """A batch of one key. Unless it is to be stored or learned from, see `check`."""
         if type(x) is not np.ndarray or x.dtype.kind not in "fiub":
             x = _numbers(x)
         if x.shape != self._shape:
@@ -87,11 +89,16 @@ class DenseKeys:
             raise InvalidKey(f"a key is an array of shape {self._shape}, this one has {x.shape}")
         if x.dtype.itemsize > 4:
             _check_weights(x)
-        row = np.array(x, np.float32, ndmin=2)
+        row = np.array(x, _FLOAT32, ndmin=2)
+        if growing:
+            self.check(row)
+        return row
+
+    def check(self, row: np.ndarray) -> None:
+        """Raise unless a batch of one holds finite numbers of moderate size. Readers may do so after the fact."""
         flat = row[0]
         if not flat.dot(flat) < _SURELY_SOUND:
             _check_weights(flat)
-        return row
 
     def many(self, X: Any, growing: bool = False) -> tuple[np.ndarray, int]:
         """A batch, and how many keys are in it."""
@@ -131,7 +138,7 @@ class DenseKeys:
 
     def unpack(self, data: Any) -> np.ndarray:
         """The kept key that `pack` wrote."""
-        return self.one(data if isinstance(data, list) else None)
+        return self.one(data if isinstance(data, list) else None, growing=True)
 
     def stored(self, arrays: Mapping[str, np.ndarray], slot: int) -> np.ndarray:
         """The key in a slot as a user would write it."""
@@ -181,6 +188,9 @@ class SparseKeys:
         _check_weights(rows.data, "a key")
         rows.eliminate_zeros()
         return _batch(rows.indptr, rows.indices, rows.data), rows.shape[0]
+
+    def check(self, row: SparseBatch) -> None:
+        """Sparse keys are checked when they are read."""
 
     def keep(self, x: Any, row: SparseBatch) -> SparseBatch:
         """What to remember of a key in order to use it again."""
@@ -284,6 +294,9 @@ class NamedKeys:
                 taken.add(number)
             numbers.append(number)
         return numbers
+
+    def check(self, row: SparseBatch) -> None:
+        """Sparse keys are checked when they are read."""
 
     def keep(self, x: Mapping, row: SparseBatch) -> dict:
         """What to remember of a key: its names, as the numbers of unknown ones will be given to others."""

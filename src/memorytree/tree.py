@@ -6,6 +6,7 @@ This file knows ids, values, receipts and the lock; everything else it asks of t
 from __future__ import annotations
 
 import itertools
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -368,18 +369,18 @@ class MemoryTree:
             beam, explore = options.whole("beam", beam, 1), options.within("explore", explore, 0, 1)
         keys = self._keys
         if keys is None or self._core is None:
-            kind_for(x).one(x)
+            kind_for(x).one(x, growing=True)
             return Hits([], [], [], _NO_KEYS, None, blank_trace(0))
         row = keys.one(x)
         excluded, bounds = NOBODY, _NO_BOUNDS
         if exclude is not None:
             excluded = options.ids("exclude", exclude)
             bounds = np.array([0, len(excluded)])
-        ids, scores = np.empty((1, k), np.int64), np.empty((1, k), np.float32)
+        ids, scores = np.empty((1, k), _INT64), np.empty((1, k), _FLOAT32)
         draw = self._draws(draw, 1) if explore else 0
         while True:
             room = self._path_room
-            traces = np.empty((1, PLACES + 2 * k + 2 * room), np.int64)
+            traces = np.empty((1, PLACES + 2 * k + 2 * room), _INT64)
             self._lock.acquire_read()
             try:
                 self._core.query(row, (0, 1), bounds, excluded, ids, scores, traces, beam, explore, draw)
@@ -391,6 +392,9 @@ class MemoryTree:
             if steps <= room:
                 break
             self._path_room = max(self._path_room, 2 * steps)
+        # A key that holds NaN or infinity shows in its scores; reading does no harm, so it is enough to look now.
+        if not found or not scores.item(0) > -math.inf:
+            keys.check(row)
         trace = traces[0, : PLACES + 2 * k + 2 * steps]
         return Hits(found, values, scores[0].tolist()[: len(found)], keys, keys.keep(x, row), trace)
 
@@ -468,7 +472,8 @@ class MemoryTree:
     def explain(self, x: Any, k: int = 5) -> Explanation:
         """Why a query for x returns what it does: the way to the leaf, and the candidates in it."""
         k = options.whole("k", k, 1)
-        (self._keys or kind_for(x)).one(x)
+        keys: Any = self._keys or kind_for(x)
+        keys.check(keys.one(x))
         return self._read(lambda tree: explain(tree, x, min(k, len(tree) or 1)))
 
     def draw(self, ax: Any = None, *, depth: int = 4) -> Any:
@@ -508,6 +513,7 @@ class MemoryTree:
 
 
 _NO_BOUNDS = np.zeros(2, np.int64)
+_INT64, _FLOAT32 = np.dtype(np.int64), np.dtype(np.float32)
 
 
 class _NoKeys:

@@ -25,7 +25,7 @@ def dense_dissimilarity(tree, slot, prepared):
     for j in range(d):
         x_squared += np.float64(prepared[j]) * prepared[j]
     lengths = np.sqrt(x_squared * squared_norm(tree.keys, slot, d))
-    return 1.0 - dot(tree.keys, slot, prepared) / lengths if lengths > 0 else 1.0
+    return 1.0 - dot(tree.keys, slot, prepared) / lengths if lengths != 0 else 1.0
 
 
 @body_for(declared.dissimilarity, "sparse", "cosine")
