@@ -1,9 +1,10 @@
-"""The demo: learn, online, which function a paragraph is about, and watch it happen. `./mt demo --help`."""
+"""Learn, online, which function a paragraph of documentation is about, and watch it happen."""
 
 from __future__ import annotations
 
 import argparse
 import importlib.util
+import io
 import os
 import sys
 import time
@@ -26,6 +27,8 @@ class CannotRun(Exception):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the demo; returns the exit code."""
     options = _parse(arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # better a question mark than no answer
     try:
         if not options.no_picture:
             _check_picture(options.out)

@@ -89,7 +89,7 @@ def _draw_times(race: Race, axes: Axes) -> None:
         axes.loglog(race.sizes, np.multiply(seconds, 1e6), marker="o", markersize=4, label=system, **_STYLE[system])
     axes.set(xlabel="memories", ylabel="µs, one thread", title="Time of a query (lower is better)")
     for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.set_major_locator(LogLocator(subs=(1, 3)))
         axis.set_major_formatter(FuncFormatter(_plain))
         axis.set_minor_formatter(NullFormatter())
 

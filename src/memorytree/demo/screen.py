@@ -76,7 +76,7 @@ class Screen:
         questions = choose_questions(race, stream, rng)
         if not questions:
             return
-        self._console.print("\n[bold]It had never seen these paragraphs:[/]")
+        self._console.print("\n[bold]Paragraphs it had never seen: two that it knew, one that it did not[/]")
         for question in questions:
             asked = textwrap.fill(f"“{question.asked.text}”", WIDTH - 2, initial_indent="  ", subsequent_indent="   ")
             self._console.print(f"\n{escape(asked)}", style="italic")
