@@ -33,9 +33,7 @@ def environment(**more: str) -> dict[str, str]:
 
 def call(function: str, spec: dict, **env: str) -> dict:
     command = [sys.executable, "-m", "benchmarks.child", function]
-    done = subprocess.run(
-        command, input=json.dumps(spec), capture_output=True, text=True, cwd=ROOT, env=environment(**env)
-    )
+    done = subprocess.run(command, input=json.dumps(spec), capture_output=True, text=True, cwd=ROOT, env=environment(**env))
     for line in done.stdout.splitlines():
         if line.startswith(MARK):
             return json.loads(line[len(MARK) :])

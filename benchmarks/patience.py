@@ -1,8 +1,8 @@
 """What a person at the keyboard waits for: the first answer, the import, and one call.
 
-The README's first Python example from the start of the process to its end, in wall-clock time, with an empty Numba
-cache and with a full one; the import alone. Then single calls from Python on 10,000 memories of 128 dimensions,
-principal routing, k = 1: CPU time of a call, the least and the median over chunks of 1,000 calls.
+The README's first Python example from the start of the process to its first answer and to its end, in wall-clock time,
+with an empty Numba cache and with a full one; the import alone. Then single calls from Python on 10,000 memories of 128
+dimensions, principal routing, k = 1: CPU time of a call, the least and the median over chunks of 1,000 calls.
 """
 
 import re
@@ -21,23 +21,25 @@ IMPORT = "import time; start = time.perf_counter(); import memorytree; print(tim
 def quickstart() -> str:
     """Return the README's first Python example."""
     readme = child.ROOT / "README.md"
-    found = re.search(
-        r"^```python\n(.*?)^```", readme.read_text(encoding="utf8") if readme.exists() else "", re.M | re.S
-    )
+    found = re.search(r"^```python\n(.*?)^```", readme.read_text(encoding="utf8") if readme.exists() else "", re.M | re.S)
     if not found:
         raise data.DataMissingError("README.md has no Python example to time")
     return found.group(1)
 
 
-def run_python(code: str, cache: str) -> tuple[float, str]:
-    """Run code in a fresh interpreter; return the wall-clock seconds it took and what it printed."""
+def run_python(code: str, cache: str) -> tuple[float, float, str]:
+    """Run code in a fresh interpreter: wall-clock seconds to the first line it prints and to its end, and that line."""
     start = time.perf_counter()
     env = child.environment(NUMBA_CACHE_DIR=cache)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=cache, env=env)
-    spent = time.perf_counter() - start
-    if done.returncode:
-        raise child.ChildError(f"the example failed: {done.stderr.strip()[-2000:]}")
-    return spent, done.stdout
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-u", "-c", code], text=True, cwd=cache, env=env, **pipes) as process:
+        first = process.stdout.readline()
+        answered = time.perf_counter() - start
+        _, complaints = process.communicate()
+        ended = time.perf_counter() - start
+    if process.returncode:
+        raise child.ChildError(f"the example failed: {complaints.strip()[-2000:]}")
+    return answered, ended, first
 
 
 def measure_calls(spec: dict) -> dict:
@@ -67,18 +69,18 @@ def run(job: Job) -> Report:
     report = Report("Patience: the first answer and a single call", __doc__)
     job.step("empty Numba cache", 4)
     with tempfile.TemporaryDirectory() as cache:
-        cold, _ = run_python(code, cache)
+        cold, cold_end, _ = run_python(code, cache)
         job.step("full Numba cache")
-        warm = min(run_python(code, cache)[0] for _ in range(repeats))
+        warm, warm_end, _ = min(run_python(code, cache) for _ in range(repeats))
         job.step("import")
-        imported = min(float(run_python(IMPORT, cache)[1]) for _ in range(repeats))
+        imported = min(float(run_python(IMPORT, cache)[2]) for _ in range(repeats))
     job.step("single calls")
     calls = child.call("benchmarks.patience:measure_calls", {"seed": job.seed, "chunks": 5 if job.quick else 20})
 
-    starts = Table("Starting", ["", "wall-clock s"])
-    starts.add("README example, empty Numba cache", cold)
-    starts.add("README example, full Numba cache", warm)
-    starts.add("import memorytree", imported)
+    starts = Table("Starting, wall-clock s", ["", "to the first answer", "to the end"])
+    starts.add("README example, empty Numba cache", cold, cold_end)
+    starts.add("README example, full Numba cache", warm, warm_end)
+    starts.add("import memorytree", imported, imported)
     single = Table("One call, 10,000 memories", ["", "least µs", "median µs"])
     for name, spent in calls.items():
         single.add(name, spent[0], spent[len(spent) // 2])

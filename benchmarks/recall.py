@@ -63,9 +63,7 @@ def run(job: Job) -> Report:
 
     report = Report("Recall against time: exact scan, hnswlib, memorytree", __doc__)
     build = Table(f"Building, {rows:,} x {keys.shape[1]}", ["", "inserts/s", "CPU s"])
-    points = Table(
-        f"Recall@{K}, {asked:,} queries", ["", "setting", "recall", "query µs", "times faster than the scan"]
-    )
+    points = Table(f"Recall@{K}, {asked:,} queries", ["", "setting", "recall", "query µs", "times faster than the scan"])
     points.add("exact scan", "-", 1.0, scan_us, 1.0)
     curves, build_s = {}, {}
 
