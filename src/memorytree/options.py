@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from memorytree.engine.state import Settings
-from memorytree.errors import InvalidOption, InvalidReward
+from memorytree.engine.core import NOBODY
+from memorytree.engine.state import NONE, Settings
+from memorytree.errors import InvalidKey, InvalidOption, InvalidReward
 from memorytree.routing import Paper, Principal, paper, principal
 from memorytree.scoring import cosine, distance
 
@@ -130,3 +131,44 @@ def reward_matrix(shape: tuple[int, int], rewards: Any) -> np.ndarray:
     if np.any((given < 0) | (given > 1)):
         raise InvalidReward("a reward is a number from 0 to 1, or NaN")
     return given
+
+
+def length(X: Any) -> int:
+    """How many keys a batch holds."""
+    if isinstance(X, str | bytes) or not (hasattr(X, "shape") or hasattr(X, "__len__")):
+        raise InvalidKey(f"a batch of keys is a matrix or a list of keys, not {type(X).__name__}")
+    if hasattr(X, "shape"):
+        return X.shape[0] if X.shape else 0
+    return len(X)
+
+
+def listed(values: Any) -> list:
+    """Values as a list."""
+    if not isinstance(values, Iterable):
+        raise InvalidOption(f"values must be a list with one value for each key, not {type(values).__name__}")
+    return list(values)
+
+
+def ids_for(X: Any, values: int, given: Any) -> np.ndarray:
+    """An array of ids to take, NONE where the tree is to choose."""
+    n = length(X)
+    if values != n:
+        raise InvalidOption(f"{n} keys need {n} values, not {values}")
+    if given is None:
+        return np.full(n, NONE, np.int64)
+    taken = ids("ids", given)
+    if len(taken) != n:
+        raise InvalidOption(f"{n} keys need {n} ids, not {len(taken)}")
+    return taken
+
+
+def exclusions(exclude: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """The lists of excluded ids as (bounds, ids)."""
+    if exclude is None:
+        return np.zeros(n + 1, np.int64), NOBODY
+    lists = [ids("exclude", row) for row in listed(exclude)]
+    if len(lists) != n:
+        raise InvalidOption(f"exclude needs a list of ids for each of the {n} rows, not {len(lists)}")
+    bounds = np.zeros(n + 1, np.int64)
+    np.cumsum([len(row) for row in lists], out=bounds[1:])
+    return bounds, np.concatenate(lists) if lists else NOBODY

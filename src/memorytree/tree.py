@@ -20,7 +20,7 @@ from memorytree.engine import kernels
 from memorytree.engine.core import NO_TRACES, NOBODY, Core
 from memorytree.engine.search import ACTION, AT_NODE, BRANCH, EXPLORED, EXPLORED_GENERATION, PLACES, STEPS
 from memorytree.engine.state import NONE
-from memorytree.errors import InvalidKey, InvalidOption, InvalidReceipt, UnknownId
+from memorytree.errors import InvalidOption, InvalidReceipt, UnknownId
 from memorytree.hits import BRANCHES, HitMatrix, Hits, Receipt, blank_trace
 from memorytree.inspection import Explanation, Stats, draw_text, draw_tree, explain, measure
 from memorytree.keys import kind_for
@@ -190,8 +190,8 @@ class MemoryTree:
             ids: the ids to give them.
             progress: show a progress bar.
         """
-        values = _listed(values)
-        numbers = _ids_for(X, len(values), ids)
+        values = options.listed(values)
+        numbers = options.ids_for(X, len(values), ids)
         if not len(numbers):
             return numbers
         with self._writer:
@@ -234,8 +234,8 @@ class MemoryTree:
         'one'
         """
         tree = cls(**settings)
-        values = _listed(values)
-        numbers = _ids_for(X, len(values), ids)
+        values = options.listed(values)
+        numbers = options.ids_for(X, len(values), ids)
         if not len(numbers):
             return tree
         keys, core = tree._begin(X)
@@ -422,12 +422,12 @@ class MemoryTree:
         beam, explore = options.whole("beam", beam, 1), options.within("explore", explore, 0, 1)
         workers = options.whole("threads", threads, 0) or os.cpu_count() or 1
         if self._keys is None or self._core is None:
-            n = kind_for(X).many(X)[1] if _length(X) else 0
+            n = kind_for(X).many(X)[1] if options.length(X) else 0
             blank = np.full((n, k), NONE, np.int64), np.full((n, k), -np.inf, np.float32)
             return HitMatrix(*blank, self, _NO_KEYS, X, NO_TRACES)
         keys = self._keys
         batch, n = keys.many(X)
-        bounds, excluded = _exclusions(exclude, n)
+        bounds, excluded = options.exclusions(exclude, n)
         if n * k > 2**33:
             raise InvalidOption(f"{n} answers of {k} hits each are more than fit into memory")
         ids, scores = np.empty((n, k), np.int64), np.empty((n, k), np.float32)
@@ -527,46 +527,6 @@ class _NoKeys:
 
 
 _NO_KEYS = _NoKeys()
-
-
-def _length(X: Any) -> int:
-    """How many keys a batch holds."""
-    if isinstance(X, str | bytes) or not (hasattr(X, "shape") or hasattr(X, "__len__")):
-        raise InvalidKey(f"a batch of keys is a matrix or a list of keys, not {type(X).__name__}")
-    if hasattr(X, "shape"):
-        return X.shape[0] if X.shape else 0
-    return len(X)
-
-
-def _listed(values: Any) -> list:
-    if not isinstance(values, Iterable):
-        raise InvalidOption(f"values must be a list with one value for each key, not {type(values).__name__}")
-    return list(values)
-
-
-def _ids_for(X: Any, values: int, ids: Any) -> np.ndarray:
-    """An array of ids to take, NONE where the tree is to choose."""
-    n = _length(X)
-    if values != n:
-        raise InvalidOption(f"{n} keys need {n} values, not {values}")
-    if ids is None:
-        return np.full(n, NONE, np.int64)
-    numbers = options.ids("ids", ids)
-    if len(numbers) != n:
-        raise InvalidOption(f"{n} keys need {n} ids, not {len(numbers)}")
-    return numbers
-
-
-def _exclusions(exclude: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """The lists of excluded ids as (bounds, ids)."""
-    if exclude is None:
-        return np.zeros(n + 1, np.int64), NOBODY
-    lists = [options.ids("exclude", row) for row in _listed(exclude)]
-    if len(lists) != n:
-        raise InvalidOption(f"exclude needs a list of ids for each of the {n} rows, not {len(lists)}")
-    bounds = np.zeros(n + 1, np.int64)
-    np.cumsum([len(row) for row in lists], out=bounds[1:])
-    return bounds, np.concatenate(lists) if lists else NOBODY
 
 
 def _track(items: list[int], what: str, show: bool) -> Iterable[int]:

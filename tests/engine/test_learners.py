@@ -33,7 +33,7 @@ def test_adagrad_follows_the_reference_step_by_step(kind):
     for i in range(11):
         tree.insert(key(), i)
     root = int(tree._core.counters[ROOT])
-    twin = AdagradLinear()
+    twin = AdagradLinear(rate=tree._core.routing.rate)
     # The root's router has learned already: bring the twin to the same state.
     arrays = tree._core.arrays()
     if kind == "dense":
