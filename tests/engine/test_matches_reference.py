@@ -55,9 +55,9 @@ def twins(keys):
             self.asked = []
 
         def number(self, x):
-            """Number the features of a mapping in the order in which the engine sees them."""
+            """Number the features of a mapping as the engine does: key by key, in order of their names."""
             if isinstance(x, dict):
-                for name in x:
+                for name in sorted(x):
                     self.number_of.setdefault(name, len(self.number_of))
 
         @rule(x=keys)
