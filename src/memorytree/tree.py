@@ -200,7 +200,7 @@ class MemoryTree:
             done = np.zeros(1, np.int64)
             # Between two stretches waiting readers get a turn.
             for last in _track([*range(STRETCH, n, STRETCH), n], "inserting", progress):
-                self._write(keys, self._core or core, batch, numbers, values, done, last)
+                self._write(keys, core if self._core is None else self._core, batch, numbers, values, done, last)
         return numbers
 
     def _write(self, keys: Any, core: Core, batch: Any, ids: np.ndarray, values: list, done: np.ndarray, last: int) -> None:
@@ -227,7 +227,7 @@ class MemoryTree:
 
     @classmethod
     def build(cls, X: Any, values: Iterable[Any], *, ids: Sequence[int] | None = None, **settings: Any) -> MemoryTree:
-        """A tree of a whole batch, built top-down: faster than inserting, and even from the start.
+        """A tree of a whole batch, built top-down: its sides are even from the start.
 
         >>> tree = MemoryTree.build([[0.0], [1.0], [2.0]], ["zero", "one", "two"], seed=0)
         >>> tree.query([1.1])[0].value
