@@ -19,7 +19,8 @@ def task(found):
     return choose_task(found, 600, np.random.default_rng(0))
 
 
-def test_quick_demo_learns_draws_and_reports(tmp_path, capsys):
+def test_quick_demo_learns_draws_and_reports(tmp_path, capsys, monkeypatch, found):
+    monkeypatch.setattr(docstrings, "collect", {("numpy",): found}.__getitem__)  # once is enough
     picture = tmp_path / "demo.png"
     assert main(["--quick", "--out", str(picture)]) == 0
     assert picture.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
