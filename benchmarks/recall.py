@@ -14,7 +14,7 @@ from benchmarks.report import Job, Report, Table
 
 K = 10
 OPTIONS = {"routing": "principal", "seed": 0}
-BEAMS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+BEAMS = (1, 2, 4, 8, 16, 32, 64, 96, 128, 256, 512)
 EFS = (10, 16, 24, 32, 48, 64, 96, 128, 256, 512)
 
 

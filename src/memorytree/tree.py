@@ -360,7 +360,7 @@ class MemoryTree:
             x: the key.
             k: how many to return.
             explore: the paper's epsilon: with this probability one decision is left to chance, so that `update` can learn.
-            beam: how many leaves to look into, the likeliest first (an exploring query looks into one).
+            beam: how many leaves to look into, the likeliest first; a query that does explore looks into one.
             exclude: ids to leave out.
             draw: a number that fixes what chance decides when exploring.
         """

@@ -152,7 +152,7 @@ class Core:
         """Answer a range of rows into the arrays given."""
         first, last = rows
         if explore > 0:
-            kernels.explore_rows(self.tree, X, first, last, bounds, excluded, ids, scores, traces, explore, draw)
+            kernels.explore_rows(self.tree, X, first, last, bounds, excluded, ids, scores, traces, beam, explore, draw)
         elif beam > 1:
             kernels.beam_rows(self.tree, X, first, last, bounds, excluded, ids, scores, traces, beam)
         else:

@@ -155,7 +155,7 @@ def beam_rows(tree, X, first, last, bounds, excluded, ids, scores, traces, beam)
 
 
 @kernel
-def explore_rows(tree, X, first, last, bounds, excluded, ids, scores, traces, explore, draw):
+def explore_rows(tree, X, first, last, bounds, excluded, ids, scores, traces, beam, explore, draw):
     """The same with exploration (Algorithm 2); row i takes the random numbers of draw + i, and traces must have its row."""
     best_rows, best = np.empty(ids.shape[1], np.int64), np.empty(ids.shape[1], np.float64)
     path = search.PLACES + 2 * ids.shape[1]
@@ -166,7 +166,7 @@ def explore_rows(tree, X, first, last, bounds, excluded, ids, scores, traces, ex
         stream = seeded(tree.settings.seed, draw + i)
         prepared = prepare(tree, x)
         if uniform(stream) >= explore:
-            found = search.offer_leaf(tree, leaf, x, prepared, out, best_rows, best, np.int64(0))
+            found = search.search_beam(tree, x, prepared, beam, out, best_rows, best)
         else:
             found = search.explore_from(tree, x, prepared, leaf, steps, stream, out, best_rows, best, i, traces)
         search.report(tree, i, found, best_rows, best, ids, scores, traces)
