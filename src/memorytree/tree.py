@@ -18,7 +18,7 @@ import numpy as np
 from memorytree import files, options
 from memorytree.engine import kernels
 from memorytree.engine.core import NO_TRACES, NOBODY, Core
-from memorytree.engine.search import ACTION, AT_NODE, BRANCH, EXPLORED, EXPLORED_GENERATION, PLACES, STEPS
+from memorytree.engine.search import ACTION, AT_NODE, BRANCH, EXPLORED, EXPLORED_GENERATION, HITS, PLACES, STEPS
 from memorytree.engine.state import NONE
 from memorytree.errors import InvalidOption, InvalidReceipt, UnknownId
 from memorytree.hits import BRANCHES, HitMatrix, Hits, Receipt, blank_trace
@@ -384,8 +384,8 @@ class MemoryTree:
             self._lock.acquire_read()
             try:
                 self._core.query(row, (0, 1), bounds, excluded, ids, scores, traces, beam, explore, draw)
-                found = [id for id in ids[0].tolist() if id >= 0]
-                values = list(map(self._values.__getitem__, found))
+                found = ids.tolist()[0][: traces.item(HITS)]
+                values = [self._values[id] for id in found]
             finally:
                 self._lock.release_read()
             steps = traces.item(STEPS)
@@ -393,10 +393,10 @@ class MemoryTree:
                 break
             self._path_room = max(self._path_room, 2 * steps)
         # A key that holds NaN or infinity shows in its scores; reading does no harm, so it is enough to look now.
-        if not found or not scores.item(0) > -math.inf:
+        if not found or not scores.item(0) > _WORST:
             keys.check(row)
         trace = traces[0, : PLACES + 2 * k + 2 * steps]
-        return Hits(found, values, scores[0].tolist()[: len(found)], keys, keys.keep(x, row), trace)
+        return Hits(found, values, scores.tolist()[0][: len(found)], keys, keys.keep(x, row), trace)
 
     def query_many(
         self,
@@ -514,6 +514,7 @@ class MemoryTree:
 
 _NO_BOUNDS = np.zeros(2, np.int64)
 _INT64, _FLOAT32 = np.dtype(np.int64), np.dtype(np.float32)
+_WORST = -math.inf
 
 
 class _NoKeys:
