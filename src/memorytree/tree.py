@@ -171,13 +171,12 @@ class MemoryTree:
             value: any object.
             id: the id to give it (a memory that has it is replaced); by default the next free number.
         """
-        ids = np.empty(1, np.int64)
-        ids[0] = NONE if id is None else options.whole("id", id, 0)
+        ids = np.array([NONE if id is None else options.whole("id", id, 0)])
         with self._writer:
             keys, core = self._begin(x)
             row = keys.one(x, growing=True)
-            self._write(keys, core, row, ids, [value], np.zeros(1, np.int64), 1)
-        return int(ids[0])
+            self._write(keys, core, row, ids, [value], np.zeros(1, _INT64), 1)
+        return ids.item()
 
     def insert_many(
         self, X: Any, values: Iterable[Any], *, ids: Sequence[int] | np.ndarray | None = None, progress: bool = False
@@ -211,13 +210,13 @@ class MemoryTree:
             self._lock.acquire_write()
             try:
                 self._keys, self._core = keys, core
-                first = -(-int(done[0]) // steps)
+                first = -(-done.item() // steps)
                 long_work = core.insert(batch, ids, done, last, removed)
                 for until, gone in removed:
                     self._values.update(zip(ids[first:until].tolist(), values[first:until], strict=True))
                     del self._values[gone]
                     first = until
-                until = -(-int(done[0]) // steps)
+                until = -(-done.item() // steps)
                 self._values.update(zip(ids[first:until].tolist(), values[first:until], strict=True))
             finally:
                 self._lock.release_write()

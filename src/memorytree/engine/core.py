@@ -82,7 +82,7 @@ class Core:
 
     def _tidy(self) -> None:
         """Close the gaps between leaves once they make up a fifth of all slots; the changes that made them pay for it."""
-        if 4 * self.counters[SLOTS] > 5 * self.counters[ROOMS] + 4096:
+        if 4 * self.counters.item(SLOTS) > 5 * self.counters.item(ROOMS) + 4096:
             kernels.close_gaps(self.tree)
 
     def _is_long_work(self, node: int) -> bool:
