@@ -79,8 +79,8 @@ def body_for(declared: Callable[..., Any], *kinds: str) -> Callable[[Callable[..
 def copy_run(typing_context, target, at, source, start, count):  # type: ignore[no-untyped-def]
     """target.flat[at : at + count] = source.flat[start : start + count], for C-contiguous arrays of one type, as one memcpy.
 
-    The loop one would write instead is as fast, but unrolled and vectorised anew in every kernel that grows an array it
-    took a third of the time to compile them all.
+    The loop one would write instead runs as fast, but is unrolled and vectorised anew in every kernel that grows an array,
+    which takes long to compile.
     """
     if target.dtype != source.dtype or target.layout != "C" or source.layout != "C":
         return None
