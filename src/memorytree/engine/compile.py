@@ -14,12 +14,51 @@ from typing import Any
 
 from numba import njit, types
 from numba.core import cgutils
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
 from numba.extending import intrinsic, overload
 
 OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True}
 # Reordering sums and fusing multiply-adds is safe as long as one shared function does it; anything that assumes the
 # absence of NaN or infinity is not.
 FAST = {"reassoc", "contract", "nsz"}
+
+
+class _Part(JITCodeLibrary):  # type: ignore[misc]
+    """The code of a helper: something to link into kernels, which is where it is optimised and made into machine code.
+
+    Numba would do both for every helper on its own as well, and so for each one again what it calls: a third of the time that
+    a user waits for the first answer. Nothing ever calls a helper from outside, so its address may be nothing.
+    """
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_final_module(self) -> None:
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        self._ensure_finalized()
+        return 0
+
+    @property
+    def codegen(self) -> Any:
+        return self
+
+    def set_env(self, name: str, env: Any) -> None:
+        """No Python object is reachable from a helper."""
+
+
+class _HelperCompiler(Compiler):  # type: ignore[misc]
+    """Compile into a part."""
+
+    def define_pipelines(self) -> Any:
+        if self.state.library is None:
+            self.state.library = _Part(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
+        return super().define_pipelines()
+
+
+HELPER = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": _HelperCompiler, **OPTIONS}
 
 
 def _date_of_sources() -> tuple[tuple[str, int, int], ...]:
@@ -51,12 +90,12 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def helper(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile a function that only compiled code calls; it is kept as part of the kernels that do."""
-    return njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **OPTIONS)(function)
+    return njit(**HELPER)(function)
 
 
 def fast_helper(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile a helper whose sums may be reordered."""
-    return njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, fastmath=FAST, **OPTIONS)(function)
+    return njit(fastmath=FAST, **HELPER)(function)
 
 
 def body_for(declared: Callable[..., Any], *kinds: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -69,7 +108,7 @@ def body_for(declared: Callable[..., Any], *kinds: str) -> Callable[[Callable[..
         def choose(tree: Any, *_: Any) -> Any:
             return body if set(kinds) <= set(tree.kinds) else None
 
-        overload(declared, strict=False, jit_options=OPTIONS)(choose)
+        overload(declared, strict=False, jit_options=HELPER)(choose)
         return body
 
     return register
