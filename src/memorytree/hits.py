@@ -19,6 +19,7 @@ from memorytree.engine.search import (
     EXPLORED_GENERATION,
     PLACES,
     STEPS,
+    WANTED,
 )  # fmt: skip
 from memorytree.errors import InvalidReceipt
 
@@ -141,10 +142,10 @@ class Hits(Sequence[Hit]):
         """How these hits came about."""
         trace = self._trace.tolist()
         explored = trace[BRANCH] == AT_NODE
-        path = len(trace) - 2 * trace[STEPS]
+        path = PLACES + 2 * trace[WANTED]
         return Receipt(
             branch=BRANCHES[trace[BRANCH]],
-            path=tuple((trace[i], trace[i + 1]) for i in range(path, len(trace), 2)),
+            path=tuple((trace[i], trace[i + 1]) for i in range(path, path + 2 * trace[STEPS], 2)),
             explored=(trace[EXPLORED], trace[EXPLORED_GENERATION]) if trace[BRANCH] else None,
             action=("left", "right")[trace[ACTION]] if explored else None,
             probability=0.5 if explored else None,
@@ -189,20 +190,15 @@ class HitMatrix(Sequence[Hits]):
         ids = self.ids[i, :found].tolist()
         values = [self._tree.get(id) for id in ids]
         kept = self._keys.pick(self._kept, i)
-        trace = trim(self._traces[i], self.ids.shape[1]) if len(self._traces) else blank_trace(self.ids.shape[1])
+        trace = self._traces[i] if len(self._traces) else blank_trace(self.ids.shape[1])
         return Hits(ids, values, self.scores[i, :found].tolist(), self._keys, kept, trace)
 
     def __repr__(self) -> str:
         return f"HitMatrix({self.ids.shape[0]} queries x {self.ids.shape[1]} hits)"
 
 
-def trim(trace: np.ndarray, k: int) -> np.ndarray:
-    """A trace without unused room behind its path."""
-    return trace[: PLACES + 2 * k + 2 * trace[STEPS]]
-
-
 def blank_trace(k: int) -> np.ndarray:
     """The trace of a query that followed its routers and did not write down where they led."""
     trace = np.full(PLACES + 2 * k, -1, np.int64)
-    trace[[BRANCH, STEPS]] = EXPLOIT, 0
+    trace[[BRANCH, WANTED, STEPS]] = EXPLOIT, k, 0
     return trace

@@ -81,13 +81,14 @@ class DenseKeys:
 
     def one(self, x: Any, growing: bool = False) -> np.ndarray:
         """A batch of one key. Unless it is to be stored or learned from, see `check`."""
-        if type(x) is not np.ndarray or x.dtype.kind not in "fiub":
+        usual = type(x) is np.ndarray and x.dtype is _FLOAT32
+        if not usual:
             x = _numbers(x)
         if x.shape != self._shape:
             if x.ndim == 1:
                 raise InvalidKey(f"key has {x.shape[0]} features, this tree holds {self.dimension}")
             raise InvalidKey(f"a key is an array of shape {self._shape}, this one has {x.shape}")
-        if x.dtype.itemsize > 4:
+        if not usual and x.dtype.itemsize > 4:
             _check_weights(x)
         row = np.array(x, _FLOAT32, ndmin=2)
         if growing:

@@ -363,7 +363,8 @@ class MemoryTree:
             exclude: ids to leave out.
             draw: a number that fixes what chance decides when exploring.
         """
-        k = min(options.whole("k", k, 1), len(self._values) or 1)
+        if type(k) is not int or not 0 < k <= len(self._values):
+            k = min(options.whole("k", k, 1), len(self._values) or 1)
         if beam != 1 or explore != 0 or type(beam) is not int:
             beam, explore = options.whole("beam", beam, 1), options.within("explore", explore, 0, 1)
         keys = self._keys
@@ -383,7 +384,9 @@ class MemoryTree:
             self._lock.acquire_read()
             try:
                 self._core.query(row, (0, 1), bounds, excluded, ids, scores, traces, beam, explore, draw)
-                found = ids.tolist()[0][: traces.item(HITS)]
+                found = ids.tolist()[0]
+                if traces.item(HITS) < k:
+                    del found[traces.item(HITS) :]
                 values = [self._values[id] for id in found]
             finally:
                 self._lock.release_read()
@@ -394,8 +397,7 @@ class MemoryTree:
         # A key that holds NaN or infinity shows in its scores; reading does no harm, so it is enough to look now.
         if not found or not scores.item(0) > _WORST:
             keys.check(row)
-        trace = traces[0, : PLACES + 2 * k + 2 * steps]
-        return Hits(found, values, scores.tolist()[0][: len(found)], keys, keys.keep(x, row), trace)
+        return Hits(found, values, scores.tolist()[0][: len(found)], keys, keys.keep(x, row), traces[0])
 
     def query_many(
         self,
