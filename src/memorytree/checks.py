@@ -156,7 +156,7 @@ def _check_sparse(arrays: dict[str, np.ndarray], n: int, used: int) -> None:
     _require(counters[POOL] <= min(len(arrays["key_features"]), len(arrays["key_weights"])), "keys fit into the pool")
     _require(np.all((spans >= 0) & (spans.sum(axis=1, keepdims=True) <= counters[POOL])), "keys lie in the pool")
     tables = arrays["tables"][:used]
-    _require(counters[TABLES] <= len(arrays["table_words"]), "tables fit into the pool")
+    _require(counters[TABLES] <= min(len(arrays["table_words"]), len(arrays["table_squares"])), "tables fit into the pool")
     sizes = tables[:, 1]
     _require(np.all((tables >= 0).all(axis=1) & (sizes & (sizes - 1) == 0)), "tables are well formed")
     _require(np.all((tables[:, 0] + sizes <= counters[TABLES]) & (3 * tables[:, 2] <= 2 * sizes)), "tables lie in the pool")

@@ -24,7 +24,7 @@ from memorytree.errors import DamagedFile, UnsupportedValue
 from memorytree.keys import DenseKeys, NamedKeys, SparseKeys
 from memorytree.routing import Paper, Principal
 
-FORMAT = 1
+FORMAT = 2
 _ARRAY, _SCALAR, _TUPLE = 101, 102, 103  # msgpack extension types
 DEEPEST = 32
 GROWING = ("id_keys", "id_rows")  # the other arrays without a counter have one length for life
@@ -74,9 +74,9 @@ def _blank_unused(arrays: dict[str, np.ndarray]) -> None:
         gone = np.cumsum(edges)[:-1] == 0
         arrays["key_features"][gone] = 0
         arrays["key_weights"][gone] = 0
-        words = arrays["table_words"]
-        words[:, 3] = 0
-        words[words[:, 0] == NONE, 1:] = 0
+        empty = arrays["table_words"][:, 0] == NONE
+        arrays["table_words"][empty, 1] = 0
+        arrays["table_squares"][empty] = 0
 
 
 def _chained(heads: np.ndarray, links: np.ndarray) -> np.ndarray:

@@ -10,8 +10,9 @@ from memorytree.engine.state import COUNT, GENERATION, LEAF, LEFT, NONE, PARENT,
 
 # What a query did: it followed the routers, explored the other side of a node, or drew at random from a leaf.
 EXPLOIT, AT_NODE, AT_LEAF = 0, 1, 2
-# A trace says how an answer came about: [branch, explored node, its generation, action (1 = right), k, number of hits, number
-# of steps], then (leaf, generation) of each of the k hits, then (node, generation) of each step, as far as there is room.
+# A trace says how an answer came about: [branch, explored node, its generation, action (1 = right), k, number of hits,
+# number of steps], then (leaf, generation) of each of the k hits, then (node, generation) of each step, as far as there is
+# room.
 BRANCH, EXPLORED, EXPLORED_GENERATION, ACTION, WANTED, HITS, STEPS, PLACES = range(8)
 
 

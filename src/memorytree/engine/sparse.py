@@ -1,17 +1,17 @@
 """Sparse keys: a slot's key is a span of one pool, a node's router an exact open-addressing map feature -> weight.
 
 Every node has a table of its own in a shared pool (tables[node] = start, size, used): tables near the leaves are small
-and stay in cache, a node that goes gives its table back, and no two weights ever collide. An entry is 16 bytes (feature,
-weight, Adagrad's sum of squares), so that finding a weight touches one cache line; `table_words` and `table_numbers` are
-the same memory as integers and as floats. When the key pool is full it is written anew leaf by leaf, so that the keys of a
-leaf lie together and the space of removed keys returns.
+and stay in cache, a node that goes gives its table back, and no two weights ever collide. An entry is 8 bytes (feature,
+weight), so that finding a weight touches one cache line; `table_words` and `table_numbers` are the same memory as integers
+and as floats. Adagrad's sums of squares, which only learning reads, lie apart in `table_squares`. When the key pool is full
+it is written anew leaf by leaf, so that the keys of a leaf lie together and the space of removed keys returns.
 """
 
 import numpy as np
 
 from memorytree.engine import declared
 from memorytree.engine.compile import body_for, copy_run, fast_helper, helper
-from memorytree.engine.dense import grown
+from memorytree.engine.dense import grown, lengthened
 from memorytree.engine.rng import GAMMA, mix
 from memorytree.engine.state import (
     COUNT,
@@ -26,7 +26,7 @@ from memorytree.engine.state import (
 
 # Columns of `tables` and of `offsets`.
 FIRST, SIZE, USED = range(3)
-FEATURE, WEIGHT, SQUARES = range(3)
+FEATURE, WEIGHT = range(2)
 BIAS, THRESHOLD, LENGTH, BIAS_SQUARES = range(4)
 SMALLEST_TABLE = 16
 _SHIFT = np.uint64(40)
@@ -229,6 +229,7 @@ def take_table(tree, size):
                 room *= 2
             tree.table_words = grown(tree.table_words, room)
             tree.table_numbers = tree.table_words.view(np.float32)
+            tree.table_squares = lengthened(tree.table_squares, room)
         tree.counters[TABLES] += size
     words = tree.table_words
     for place in range(first, first + size):
@@ -260,8 +261,9 @@ def widen_table(tree, node, more):
         feature = words[place, FEATURE]
         if feature != NONE:
             target = find(words, first, size, feature)
-            for column in range(words.shape[1]):
-                words[target, column] = words[place, column]
+            words[target, FEATURE] = feature
+            words[target, WEIGHT] = words[place, WEIGHT]
+            tree.table_squares[target] = tree.table_squares[place]
     if old_size:
         give_table(tree, old_first, old_size)
     tree.tables[node, FIRST] = first
@@ -276,7 +278,7 @@ def place_of(tree, node, feature):
     if words[place, FEATURE] == NONE:
         words[place, FEATURE] = feature
         tree.table_numbers[place, WEIGHT] = 0
-        tree.table_numbers[place, SQUARES] = 0
+        tree.table_squares[place] = 0
         tree.tables[node, USED] += 1
     return place
 
@@ -363,7 +365,7 @@ def learn(tree, node, x, raw, y, weight):
     if y * raw > 0 if routing.exact else y * raw >= 1:
         return False
     widen_table(tree, node, features.shape[0])
-    numbers, offsets = tree.table_numbers, tree.offsets
+    numbers, squares, offsets = tree.table_numbers, tree.table_squares, tree.offsets
     squared_length = offsets[node, LENGTH] * offsets[node, LENGTH]
     gradient, rate = np.float32(-weight * y), np.float32(routing.rate)
     change = np.float32(routing.rate * min(np.floor(weight * 4 + 0.5) / 4, 4.0) * y)
@@ -374,8 +376,8 @@ def learn(tree, node, x, raw, y, weight):
             new = old + change * weights[j]
         else:
             g = gradient * weights[j]
-            numbers[place, SQUARES] += g * g
-            new = old - rate * g / np.sqrt(numbers[place, SQUARES] + np.float32(1e-30))
+            squares[place] += g * g
+            new = old - rate * g / np.sqrt(squares[place] + np.float32(1e-30))
         numbers[place, WEIGHT] = new
         squared_length += new * new - old * old
     offsets[node, LENGTH] = np.sqrt(max(squared_length, np.float32(0)))

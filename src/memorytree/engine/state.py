@@ -53,7 +53,7 @@ COMMON = (
 DENSE = (*COMMON, "keys", "routers", "squares", "means", "total")
 SPARSE = (
     *COMMON, "spans", "key_features", "key_weights",
-    "tables", "table_words", "offsets", "free_tables",
+    "tables", "table_words", "table_squares", "offsets", "free_tables",
 )  # fmt: skip
 # Fields that are another view of an array above.
 SPARSE_VIEWS = ("table_numbers",)
@@ -62,7 +62,7 @@ SPARSE_VIEWS = ("table_numbers",)
 USED = {
     "nodes": NODES, "routers": NODES, "squares": NODES, "tables": NODES, "offsets": NODES,
     "slots": SLOTS, "keys": SLOTS, "spans": SLOTS, "rows": MEMORIES, "row_ids": MEMORIES,
-    "key_features": POOL, "key_weights": POOL, "table_words": TABLES,
+    "key_features": POOL, "key_weights": POOL, "table_words": TABLES, "table_squares": TABLES,
 }  # fmt: skip
 
 EXTENT_CLASSES = 80
@@ -141,7 +141,7 @@ def _arrays_of_sparse(tree):
     return (
         tree.counters, tree.stream, tree.nodes, tree.slots, tree.rows, tree.row_ids, tree.id_keys, tree.id_rows, tree.free,
         tree.spans, tree.key_features, tree.key_weights,
-        tree.tables, tree.table_words, tree.offsets, tree.free_tables,
+        tree.tables, tree.table_words, tree.table_squares, tree.offsets, tree.free_tables,
     )  # fmt: skip
 
 
@@ -185,7 +185,8 @@ def empty(sparse: bool, dimension: int, settings: Settings, routing: Any) -> dic
             "key_features": np.empty(1024, np.int32),
             "key_weights": np.empty(1024, np.float32),
             "tables": np.zeros((8, 3), np.int64),
-            "table_words": np.empty((1024, 4), np.int32),
+            "table_words": np.empty((1024, 2), np.int32),
+            "table_squares": np.empty(1024, np.float32),
             "offsets": np.zeros((8, 4), np.float32),
             "free_tables": np.full(TABLE_CLASSES, NONE, np.int64),
         }

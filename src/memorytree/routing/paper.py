@@ -11,9 +11,8 @@ import numpy as np
 
 from memorytree.engine import declared, grow
 from memorytree.engine.compile import body_for, helper
-from memorytree.engine.declared import learn, linear, load_key, note_mean, reset_router, set_threshold, threshold_of
-from memorytree.engine.median import median_cut
-from memorytree.engine.route import margin
+from memorytree.engine.declared import learn, linear, load_key, note_mean, reset_router, threshold_of
+from memorytree.engine.route import cut_at_median, margin
 from memorytree.engine.state import COUNT, LEFT, MISTAKES, RIGHT, UPDATES
 
 Paper = namedtuple("Paper", "balance rate exact center learns rebuilds")
@@ -69,15 +68,7 @@ def cut(tree, node, order, first, last, sides, settle):
             right_count += sides[i]
     if 0 < right_count < last - first:
         return True
-    margins = np.empty(last - first, np.float32)
-    for i in range(first, last):
-        margins[i - first] = margin(tree, node, load_key(tree, order[i]))
-    found, threshold = median_cut(margins)
-    if found:
-        set_threshold(tree, node, threshold)
-        for i in range(first, last):
-            sides[i] = margin(tree, node, load_key(tree, order[i])) > 0
-    return found
+    return cut_at_median(tree, node, order, first, last, sides)
 
 
 @body_for(declared.lift_random, "paper")

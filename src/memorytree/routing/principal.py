@@ -14,13 +14,10 @@ from memorytree.engine.compile import body_for, helper
 from memorytree.engine.declared import (
     add_to_router,
     load_key,
-    measure_router,
     reset_router,
     same_key,
-    set_threshold,
 )  # fmt: skip
-from memorytree.engine.median import median_cut
-from memorytree.engine.route import margin
+from memorytree.engine.route import cut_at_median, margin
 
 Principal = namedtuple("Principal", "center learns rebuilds")
 
@@ -84,21 +81,6 @@ def turn_along_spread(tree, node, sample, iterations):
         reset_router(tree, node)
         for i in range(sample.shape[0]):
             add_to_router(tree, node, load_key(tree, sample[i]), projections[i] / scale)
-
-
-@helper
-def cut_at_median(tree, node, order, first, last, sides):
-    """Choose the threshold and the sides for a router that has its direction."""
-    margins = np.empty(last - first, np.float32)
-    for i in range(first, last):
-        margins[i - first] = margin(tree, node, load_key(tree, order[i]))
-    found, threshold = median_cut(margins)
-    if found:
-        set_threshold(tree, node, threshold)
-        measure_router(tree, node)
-        for i in range(first, last):
-            sides[i] = margins[i - first] > threshold
-    return found
 
 
 @body_for(declared.cut, "principal")
