@@ -1,8 +1,9 @@
 """memorytree: a memory that learns. Insert, query, reward and forget, each in logarithmic time."""
 
 from memorytree.errors import MemoryTreeError
+from memorytree.forest import MemoryForest
 from memorytree.hits import Hit, HitMatrix, Hits, Receipt
 from memorytree.tree import Learned, MemoryTree
 
-__all__ = ["Hit", "HitMatrix", "Hits", "Learned", "MemoryTree", "MemoryTreeError", "Receipt"]
+__all__ = ["Hit", "HitMatrix", "Hits", "Learned", "MemoryForest", "MemoryTree", "MemoryTreeError", "Receipt"]
 __version__ = "0.1.0"

@@ -44,10 +44,11 @@ def check_tree(tree: Any) -> None:
     if tree._core is None:
         _require(not len(tree), "values without an engine")
         return
-    arrays = tree._core.arrays()
-    check_arrays(arrays, tree._core.sparse, tree._core.routing.learns)
-    ids = arrays["row_ids"][: len(tree._core)].tolist()
-    _require(set(ids) == set(tree._values), "values and memories do not have the same ids")
+    for part in tree._core.parts.values():
+        arrays = part.arrays()
+        check_arrays(arrays, part.sparse, part.routing.learns)
+        ids = arrays["row_ids"][: len(part)].tolist()
+        _require(set(ids) == set(tree._values), "values and memories do not have the same ids")
 
 
 def check_arrays(arrays: dict[str, np.ndarray], sparse: bool, learns: bool) -> None:

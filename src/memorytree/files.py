@@ -15,37 +15,52 @@ from typing import Any
 import msgpack
 import numpy as np
 
-from memorytree import options
 from memorytree.checks import check_arrays
+from memorytree.cores import LearnedCore, make
 from memorytree.engine import state as engine_state
 from memorytree.engine.core import Core
-from memorytree.engine.state import MEMORIES, NONE, USED
+from memorytree.engine.state import NONE, USED
 from memorytree.errors import DamagedFile, UnsupportedValue
 from memorytree.keys import DenseKeys, NamedKeys, SparseKeys
 from memorytree.routing import Paper, Principal
+from memorytree.scoring import Metric
 
 FORMAT = 2
 _ARRAY, _SCALAR, _TUPLE = 101, 102, 103  # msgpack extension types
 DEEPEST = 32
 GROWING = ("id_keys", "id_rows")  # the other arrays without a counter have one length for life
 KINDS = {"dense": DenseKeys, "sparse": SparseKeys, "named": NamedKeys}
-ROUTINGS = {"paper": Paper, "principal": Principal}
+KINDS_OF_OPTION = {"paper": Paper, "principal": Principal, "metric": Metric}
 
 
 def state_of(tree: Any) -> dict[str, Any]:
     """Everything a tree is, as arrays and plain data; the values are the caller's own objects."""
-    routing = tree._options["routing"]
-    if not isinstance(routing, str):
-        routing = {"name": type(routing).__name__.lower(), "settings": list(routing)}
-    state = {"format": FORMAT, "options": {**tree._options, "routing": routing}, "values": dict(tree._values)}
+    options = {name: _plain(option) for name, option in tree._options.items()}
+    state = {"format": FORMAT, "options": options, "values": dict(tree._values)}
     if tree._core is None:
         return state
     kind = next(name for name, kind in KINDS.items() if type(tree._keys) is kind)
-    core_routing = {"name": type(tree._core.routing).__name__.lower(), "settings": list(tree._core.routing)}
-    arrays = {name: array.copy() for name, array in tree._core.arrays_in_use().items()}
-    _blank_unused(arrays)
+    arrays: dict[str, np.ndarray] = {}
+    for part, core in tree._core.parts.items():
+        inside = {name: array.copy() for name, array in core.arrays_in_use().items()}
+        _blank_unused(inside)
+        arrays |= {f"{part}.{name}": array for name, array in inside.items()}
+    if isinstance(tree._core, LearnedCore):
+        arrays |= {f"lore.{name}": array.copy() for name, array in tree._core.lore().items()}
     state |= {"kind": kind, "dimension": tree._keys.dimension, "vocabulary": tree._keys.vocabulary()}
-    return state | {"routing": core_routing, "arrays": arrays}
+    return state | {"routing": _plain(tree._core.routing), "arrays": arrays}
+
+
+def _plain(option: Any) -> Any:
+    """An option as plain data: a routing or a scorer by its name and settings."""
+    if isinstance(option, tuple):
+        return {"name": type(option).__name__.lower(), "settings": list(option)}
+    return option
+
+
+def _made(plain: Any) -> Any:
+    """The option that `_plain` wrote."""
+    return KINDS_OF_OPTION[plain["name"]](*plain["settings"]) if isinstance(plain, dict) else plain
 
 
 def _blank_unused(arrays: dict[str, np.ndarray]) -> None:
@@ -91,35 +106,47 @@ def _chained(heads: np.ndarray, links: np.ndarray) -> np.ndarray:
 
 def restore(tree: Any, state: dict[str, Any]) -> None:
     """Make an object the tree that `state_of` described."""
-    settings = dict(state["options"])
-    if not isinstance(settings["routing"], str):
-        settings["routing"] = ROUTINGS[settings["routing"]["name"]](*settings["routing"]["settings"])
-    tree.__init__(**settings)
+    settings = {name: _made(option) for name, option in state["options"].items()}
+    trees = settings.pop("trees")
+    tree.__init__(*[trees] if trees else [], **settings)
     tree._values = state["values"]
     if "arrays" not in state:
         return
     vocabulary = state["vocabulary"]
     keys = NamedKeys(vocabulary) if state["kind"] == "named" else KINDS[state["kind"]](state["dimension"])
-    routing = ROUTINGS[state["routing"]["name"]](*state["routing"]["settings"])
-    core_settings = options.settings_of(tree._options, routing)
-    blank = engine_state.empty(keys.sparse, keys.dimension, core_settings, routing)
-    counters = state["arrays"]["counters"]
+    core = make(keys.sparse, keys.dimension, tree._options, _made(state["routing"]))
+    if isinstance(core, LearnedCore):
+        core.recall(_under("lore", state["arrays"]))
+    for name, part in core.parts.items():
+        part.adopt(_whole(part, _under(name, state["arrays"])))
+        if set(tree._values) != set(part.arrays()["row_ids"][: len(part)].tolist()):
+            raise ValueError("values and memories do not have the same ids")
+    tree._keys, tree._core = keys, core
+
+
+def _under(part: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays of a part, by their own names."""
+    return {name.removeprefix(f"{part}."): array for name, array in arrays.items() if name.startswith(f"{part}.")}
+
+
+def _whole(core: Core, stored: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays of a tree, checked, with room to grow."""
+    routing = core.routing
+    blank = engine_state.empty(core.sparse, core.dimension, core.settings, routing)
+    counters = stored["counters"]
     if counters.shape != blank["counters"].shape:
         raise ValueError("the counters are not whole")
     arrays = {}
     for name, template in blank.items():
-        array = state["arrays"][name]
+        array = stored[name]
         length = int(counters[USED[name]]) if name in USED else len(array if name in GROWING else template)
         if name == "squares" and not routing.learns:
             length = len(template)
         if len(array) != length:
             raise ValueError(f"{name} holds {len(array)} rows instead of {length}")
         arrays[name] = _padded(array, template)
-    check_arrays(arrays, keys.sparse, routing.learns)
-    if set(tree._values) != set(arrays["row_ids"][: arrays["counters"][MEMORIES]].tolist()):
-        raise ValueError("values and memories do not have the same ids")
-    tree._keys = keys
-    tree._core = Core(keys.sparse, keys.dimension, core_settings, routing, options.scorer_of(tree._options), arrays)
+    check_arrays(arrays, core.sparse, routing.learns)
+    return arrays
 
 
 def _padded(array: np.ndarray, blank: np.ndarray) -> np.ndarray:
@@ -159,6 +186,8 @@ def save(tree: Any, path: str | os.PathLike, encode: Callable[[Any], Any] | None
 
 def load(cls: Any, path: str | os.PathLike, decode: Callable[[Any], Any] | None) -> Any:
     """Read a tree that `save` wrote."""
+    from memorytree.forest import MemoryForest  # which imports this file by way of the tree
+
     try:
         with zipfile.ZipFile(path) as file:
             # Reading a member to its end is what compares its checksum.
@@ -167,6 +196,8 @@ def load(cls: Any, path: str | os.PathLike, decode: Callable[[Any], Any] | None)
         [state] = _unpacked(arrays.pop("manifest").tobytes())
         if state["format"] != FORMAT:
             raise DamagedFile(f"{path} has format {state['format']}, this version reads {FORMAT}")
+        if bool(state["options"]["trees"]) != issubclass(cls, MemoryForest):
+            raise DamagedFile(f"{path} holds a {'forest' if state['options']['trees'] else 'tree'}, not a {cls.__name__}")
         values = _unpacked(arrays.pop("values").tobytes())
         ids = arrays.pop("ids").tolist()
         state["arrays"] = {name.removeprefix("array_"): array for name, array in arrays.items()}

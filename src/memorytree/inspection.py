@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from memorytree.cores import LearnedCore
 from memorytree.engine import kernels
 from memorytree.engine.core import NO_TRACES, NOBODY
 from memorytree.engine.state import (
@@ -20,6 +21,7 @@ from memorytree.engine.state import (
     UPDATES,
 )  # fmt: skip
 from memorytree.hits import Hit
+from memorytree.keys import DenseKeys
 from memorytree.scoring import Cosine
 
 
@@ -83,9 +85,9 @@ class Stats:
 
 def measure(tree: Any) -> Stats:
     """The figures of a tree."""
-    core = tree._core
-    if core is None:
+    if tree._core is None:
         return Stats(0, 0, 8, 0, 0, 0.0, (), None, 0, 0, 0)
+    core, parts = tree._core.shown, tree._core.parts.values()
     arrays = core.arrays()
     nodes = arrays["nodes"]
     n = len(core)
@@ -107,11 +109,8 @@ def measure(tree: Any) -> Stats:
         levels.append(Level(len(inner), float(heavier.mean())))
         level = np.concatenate([left, right])
         depth += 1
-    if core.sparse:
-        key_bytes = 8 * int(core.counters[POOL_LIVE])
-    else:
-        key_bytes = 4 * core.dimension * n
-    used = sum(array.nbytes for array in core.arrays_in_use().values())
+    key_bytes = 8 * int(core.counters[POOL_LIVE]) if core.sparse else 4 * tree._keys.dimension * n
+    used = sum(array.nbytes for part in parts for array in part.arrays_in_use().values())
     return Stats(
         memories=n,
         leaves=leaves if n else 0,
@@ -123,7 +122,7 @@ def measure(tree: Any) -> Stats:
         router_error=mistakes / updates if updates else None,
         key_bytes=key_bytes,
         other_bytes=used - key_bytes,
-        spare_bytes=sum(array.nbytes for array in arrays.values()) - used,
+        spare_bytes=sum(array.nbytes for part in parts for array in part.arrays().values()) - used,
     )
 
 
@@ -171,10 +170,11 @@ class Explanation:
 
 def explain(tree: Any, x: Any, k: int) -> Explanation:
     """The way of a key to its leaf, and the k best memories there."""
-    core = tree._core
-    if core is None:
+    if tree._core is None:
         return Explanation((), 0, 0, ())
-    row = tree._keys.one(x)
+    core, row, keys = tree._core.shown, tree._core.seen(tree._keys.one(x)), tree._keys
+    if isinstance(tree._core, LearnedCore):
+        keys = DenseKeys(core.dimension)  # what is compared are directions of the learned space
     nodes = core.arrays()["nodes"]
     node = int(core.counters[ROOT])
     steps = []
@@ -192,7 +192,7 @@ def explain(tree: Any, x: Any, k: int) -> Explanation:
     for id, score in zip(ids[0].tolist(), scores[0].tolist(), strict=True):
         if id >= 0:
             _, slot = kernels.locate(core.tree, id)
-            parts = _parts(tree._keys, row, core.arrays(), slot, isinstance(core.scorer, Cosine))
+            parts = _parts(keys, row, core.arrays(), slot, isinstance(core.scorer, Cosine))
             candidates.append(Candidate(Hit(id, tree._values[id], score), parts))
     return Explanation(tuple(steps), node, int(nodes[node, COUNT]), tuple(candidates))
 
@@ -211,9 +211,9 @@ def _parts(keys: Any, row: Any, arrays: dict[str, np.ndarray], slot: int, cosine
 
 def draw_text(tree: Any, depth: int) -> str:
     """The upper levels of a tree as text."""
-    core = tree._core
-    if core is None:
+    if tree._core is None:
         return "(empty)"
+    core = tree._core.shown
     nodes = core.arrays()["nodes"]
     lines: list[str] = []
 
@@ -235,8 +235,8 @@ def draw_tree(tree: Any, depth: int, ax: Any) -> Any:
 
     if ax is None:
         _, ax = plt.subplots(figsize=(9, 0.6 * (depth + 2)))
-    core = tree._core
-    if core is not None:
+    if tree._core is not None:
+        core = tree._core.shown
         nodes = core.arrays()["nodes"]
         shades = plt.get_cmap("cividis_r")
         waiting = [(int(core.counters[ROOT]), 0, 0)]

@@ -14,9 +14,9 @@ from memorytree.engine.core import NOBODY
 from memorytree.engine.state import NONE, Settings
 from memorytree.errors import InvalidKey, InvalidOption, InvalidReward
 from memorytree.routing import Paper, Principal, paper, principal
-from memorytree.scoring import cosine, distance
+from memorytree.scoring import Metric, cosine, distance, metric
 
-SCORERS = {"distance": distance, "cosine": cosine}
+SCORERS: dict[str, Any] = {"distance": distance, "cosine": cosine, "metric": metric}
 ROUTINGS = ("auto", "paper", "principal")
 
 
@@ -52,7 +52,7 @@ def check(options: dict[str, Any]) -> dict[str, Any]:
     routing, scorer = options["routing"], options["scorer"]
     if not isinstance(routing, Paper | Principal) and not (isinstance(routing, str) and routing in ROUTINGS):
         raise InvalidOption(f"routing must be one of {', '.join(ROUTINGS)}, not {routing!r}")
-    if not isinstance(scorer, str) or scorer not in SCORERS:
+    if not isinstance(scorer, Metric) and not (isinstance(scorer, str) and scorer in SCORERS):
         raise InvalidOption(f"scorer must be one of {', '.join(SCORERS)}, not {scorer!r}")
     if not isinstance(options["center"], bool):
         raise InvalidOption(f"center must be True or False, not {options['center']!r}")
@@ -66,6 +66,7 @@ def check(options: dict[str, Any]) -> dict[str, Any]:
         "reroutes": int(within("reroutes", whole("reroutes", options["reroutes"], 0), 0, 10**6)),
         "center": options["center"],
         "capacity": None if capacity is None else whole("capacity", capacity, 1),
+        "trees": int(within("trees", whole("trees", options["trees"], 0), 0, 1000)),
         "seed": secrets.randbits(62) if seed is None else whole("seed", seed, 0),
     }
 
@@ -88,7 +89,8 @@ def routing_of(options: dict[str, Any], sparse: bool) -> Paper | Principal:
 
 def scorer_of(options: dict[str, Any]) -> Any:
     """The scorer that these options mean."""
-    return SCORERS[options["scorer"]]()
+    scorer = options["scorer"]
+    return SCORERS[scorer]() if isinstance(scorer, str) else scorer
 
 
 def settings_of(options: dict[str, Any], routing: Paper | Principal) -> Settings:

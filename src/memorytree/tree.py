@@ -15,9 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from memorytree import files, options
-from memorytree.engine import kernels
-from memorytree.engine.core import NO_TRACES, NOBODY, Core
+from memorytree import cores, files, options
+from memorytree.engine.core import NO_TRACES, NOBODY
 from memorytree.engine.search import ACTION, AT_NODE, BRANCH, EXPLORED, EXPLORED_GENERATION, HITS, PLACES, STEPS
 from memorytree.engine.state import NONE
 from memorytree.errors import InvalidOption, InvalidReceipt, UnknownId
@@ -69,7 +68,7 @@ class MemoryTree:
         self,
         *,
         routing: Any = "auto",
-        scorer: str = "distance",
+        scorer: Any = "distance",
         balance: float = 0.9,
         leaf_factor: float = 4,
         reroutes: int = 5,
@@ -80,11 +79,11 @@ class MemoryTree:
         self._options = options.check(
             {
                 "routing": routing, "scorer": scorer, "balance": balance, "leaf_factor": leaf_factor,
-                "reroutes": reroutes, "center": center, "capacity": capacity, "seed": seed,
+                "reroutes": reroutes, "center": center, "capacity": capacity, "seed": seed, "trees": 0,
             }
         )  # fmt: skip
         self._keys: Any = None  # DenseKeys, SparseKeys or NamedKeys, once there is a key
-        self._core: Core | None = None
+        self._core: Any = None  # Core, Grove or LearnedCore (cores.py)
         self._values: dict[int, Any] = {}
         self._lock = ReadersWriterLock()
         self._writer = Lock()  # held for the whole of a write, also while readers are let in
@@ -128,8 +127,7 @@ class MemoryTree:
         try:
             id = self._there(id)
             keys, core = self._known()
-            _, slot = kernels.locate(core.tree, id)
-            return keys.stored(core.arrays(), slot)
+            return keys.stored(*core.place_of(id))
         finally:
             self._lock.release_read()
 
@@ -143,13 +141,10 @@ class MemoryTree:
         """The kind of keys this tree holds; the first key settles it."""
         if self._keys is None:
             keys = kind_for(x)
-            routing = options.routing_of(self._options, keys.sparse)
-            settings, scorer = options.settings_of(self._options, routing), options.scorer_of(self._options)
-            core = Core(keys.sparse, keys.dimension, settings, routing, scorer)
-            return keys, core
+            return keys, cores.make(keys.sparse, keys.dimension, self._options)
         return self._keys, self._core
 
-    def _aside(self, work: Callable[[Core], Any]) -> Any:
+    def _aside(self, work: Callable[[Any], Any]) -> Any:
         """Do long work on a copy while readers go on with the tree as it was, then swap. The caller is the writer."""
         assert self._core is not None
         core = self._core.copy()
@@ -159,7 +154,7 @@ class MemoryTree:
         self._lock.release_write()
         return result
 
-    def _regrow_aside(self, node: int) -> Core:
+    def _regrow_aside(self, node: int) -> Any:
         self._aside(lambda core: core.regrow(node))
         return self._known()[1]
 
@@ -202,7 +197,7 @@ class MemoryTree:
                 self._write(keys, core if self._core is None else self._core, batch, numbers, values, done, last)
         return numbers
 
-    def _write(self, keys: Any, core: Core, batch: Any, ids: np.ndarray, values: list, done: np.ndarray, last: int) -> None:
+    def _write(self, keys: Any, core: Any, batch: Any, ids: np.ndarray, values: list, done: np.ndarray, last: int) -> None:
         """Insert the rows of a checked batch up to last - 1, and note their values as they come and go."""
         steps = core.settings.reroutes + 1
         while True:
@@ -293,7 +288,7 @@ class MemoryTree:
                 raise InvalidReceipt("these hits come from another tree")
             return self._learn(core, keys.again_many(hits._kept), traces, hits.ids, given)
 
-    def _known(self) -> tuple[Any, Core]:
+    def _known(self) -> tuple[Any, Any]:
         if self._keys is None or self._core is None:
             raise InvalidReceipt("this tree has never answered a query with hits")
         return self._keys, self._core
@@ -315,7 +310,7 @@ class MemoryTree:
             trace[ACTION] = receipt.action == "right"
         return self._known()[0].unpack(receipt.key), [id for id, _, _ in receipt.hits], trace
 
-    def _learn(self, core: Core, batch: Any, traces: np.ndarray, ids: np.ndarray, rewards: np.ndarray) -> Learned:
+    def _learn(self, core: Any, batch: Any, traces: np.ndarray, ids: np.ndarray, rewards: np.ndarray) -> Learned:
         done = np.zeros(1, np.int64)
         learned = np.zeros(2, np.int64)
         for last in [*range(STRETCH, len(ids), STRETCH), len(ids)]:
@@ -332,6 +327,13 @@ class MemoryTree:
         with self._writer:
             if self._core is not None:
                 self._aside(lambda core: core.reroute(times))
+
+    def learn(self, passes: int = 1) -> None:
+        """Let the routers learn from what the memories are known by today, then place every memory by them."""
+        options.whole("passes", passes, 1)
+        with self._writer:
+            if self._core is not None:
+                self._aside(lambda core: core.relearn(passes))
 
     def sweep(self) -> int:
         """Put every memory where today's routers send it, without learning; returns how many moved.

@@ -34,9 +34,26 @@ class Core:
         self.settings = settings
         self.routing = routing
         self.scorer = scorer
-        arrays = arrays or state.empty(sparse, dimension, settings, routing)
+        self.adopt(arrays or state.empty(sparse, dimension, settings, routing))
+
+    def adopt(self, arrays: dict[str, np.ndarray]) -> None:
+        """Be the tree that these arrays are; it then owns them."""
         self.counters = arrays["counters"]
-        self.tree = state.make(sparse, settings, routing, scorer, arrays)
+        self.tree = state.make(self.sparse, self.settings, self.routing, self.scorer, arrays)
+
+    @property
+    def parts(self) -> dict[str, Core]:
+        """The trees this consists of, by name."""
+        return {"tree": self}
+
+    @property
+    def shown(self) -> Core:
+        """The tree to look at when somebody asks for its shape."""
+        return self
+
+    def seen(self, X: Any) -> Any:
+        """What that tree sees of a batch of keys."""
+        return X
 
     def __len__(self) -> int:
         return int(self.counters[MEMORIES])
@@ -54,6 +71,10 @@ class Core:
         """The same without the room for growth."""
         used = {name: int(self.counters[counter]) for name, counter in state.USED.items()}
         return {name: array[: used.get(name)] for name, array in self.arrays().items()}
+
+    def place_of(self, id: int) -> tuple[dict[str, np.ndarray], int]:
+        """The arrays that hold the key of a memory, and its slot there."""
+        return self.arrays(), int(kernels.locate(self.tree, id)[1])
 
     def copy(self) -> Core:
         """A tree of its own with the same content."""
@@ -109,6 +130,13 @@ class Core:
         self.regrow(node)
         return NONE
 
+    def replace(self, X: Any, ids: np.ndarray) -> None:
+        """Give memories that are there new keys, and place them by those."""
+        progress = np.zeros(1, np.int64)
+        while (node := kernels.replace(self.tree, X, ids, progress)) != NONE:
+            self.regrow(node)
+        self._tidy()
+
     def reroute(self, times: int) -> None:
         """Take a random memory out and put it in again, `times` times."""
         progress = np.zeros(1, np.int64)
@@ -125,6 +153,14 @@ class Core:
             self.regrow(node)
         self._tidy()
         return counts
+
+    def relearn(self, passes: int) -> None:
+        """Cut everything anew; or, where routers train themselves, let all memories pass so often, and sweep."""
+        if self.routing.rebuilds:
+            grow.regrow(self.tree, self.counters[ROOT], True)
+        else:
+            self.reroute(passes * len(self))
+            self.sweep()
 
     def sweep(self) -> int:
         """Put every memory where today's routers send it; returns the number moved."""

@@ -82,6 +82,20 @@ def reroute(tree, progress, times):
 
 
 @kernel
+def replace(tree, X, ids, progress):
+    """Give memories new keys and place them by those, for row progress[0] on. Returns NONE, or a node to regrow first."""
+    while progress[0] < ids.shape[0]:
+        i = progress[0]
+        progress[0] += 1
+        row = layout.row_of_id(tree, ids[i])
+        layout.detach(tree, row)
+        node = grow.place(tree, row, row_of(tree, X, i))
+        if node != NONE:
+            return node
+    return np.int64(NONE)
+
+
+@kernel
 def fill(tree, X, ids):
     """Put rows into the root of an empty tree; `regrow` then builds it top-down."""
     root = tree.counters[ROOT]

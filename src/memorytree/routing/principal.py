@@ -17,6 +17,7 @@ from memorytree.engine.declared import (
     reset_router,
     same_key,
 )  # fmt: skip
+from memorytree.engine.rng import below
 from memorytree.engine.route import cut_at_median, margin
 
 Principal = namedtuple("Principal", "center learns rebuilds")
@@ -85,18 +86,22 @@ def turn_along_spread(tree, node, sample, iterations):
 
 @body_for(declared.cut, "principal")
 def cut(tree, node, order, first, last, sides, settle):
-    different = first
-    while different < last and same_key(tree, order[first], order[different]):
+    # Power iteration begins at the direction between two random members: trees of a forest then cut differently.
+    one = order[first + below(tree.stream, last - first)]
+    start = below(tree.stream, last - first)
+    different = 0
+    while different < last - first and same_key(tree, one, order[first + (start + different) % (last - first)]):
         different += 1
-    if different == last:
+    if different == last - first:
         return False
+    other = order[first + (start + different) % (last - first)]
     size = min(last - first, SAMPLE)
     sample = np.empty(size, np.int64)
     for i in range(size):
         sample[i] = order[first + i * (last - first) // size]
     # Where the main direction of the sample tells no two members apart, the direction between two that differ does.
     for iterations in (ITERATIONS, 0):
-        point_between(tree, node, order[first], order[different])
+        point_between(tree, node, one, other)
         turn_along_spread(tree, node, sample, iterations)
         if cut_at_median(tree, node, order, first, last, sides):
             return True

@@ -2,5 +2,6 @@
 
 from memorytree.scoring.cosine import Cosine, cosine
 from memorytree.scoring.distance import Distance, distance
+from memorytree.scoring.metric import Metric, metric
 
-__all__ = ["Cosine", "Distance", "cosine", "distance"]
+__all__ = ["Cosine", "Distance", "Metric", "cosine", "distance", "metric"]

@@ -1,0 +1,349 @@
+"""What stands behind a `MemoryTree`: one tree (`engine.core.Core`), several (`Grove`), or trees over a learned space.
+
+All three take keys as batches and have the same methods; the face above does not know which it has.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import Any
+
+import numpy as np
+
+from memorytree import options
+from memorytree.engine.core import NO_TRACES, Core
+from memorytree.engine.merge import merge_rows
+from memorytree.engine.state import NONE, SLOT, Settings
+from memorytree.errors import InvalidOption
+from memorytree.routing import principal
+from memorytree.scoring import distance
+from memorytree.scoring.metric import Metric, Space
+
+# Directions are found anew each time the memories double, up to this many, unless there has been a lesson by then.
+FIRST_KEYS, ENOUGH_KEYS = 8, 1024
+# No lesson is taken before there are so many: directions of fewer are about to change.
+FIRST_LESSON = 64
+# Directions are found from this many memories at the most.
+SAMPLE = 4096
+# A leaf that never splits.
+ONE_LEAF = 1e6
+# How many memories a lesson renews.
+RENEWED = 2
+
+
+class Grove:
+    """Several trees over the same memories, each with keys of its own; what they find is merged."""
+
+    def __init__(self, trees: list[Core]):
+        self.trees = trees
+        self.settings = trees[0].settings
+        self.routing = trees[0].routing
+
+    def __len__(self) -> int:
+        return len(self.trees[0])
+
+    @property
+    def shown(self) -> Core:
+        """The tree to look at when somebody asks for its shape: the first."""
+        return self.trees[0]
+
+    def seen(self, X: Any) -> Any:
+        """What that tree sees of a batch of keys."""
+        return X
+
+    @property
+    def parts(self) -> dict[str, Core]:
+        """The trees this consists of, by name."""
+        return {f"tree{number}": tree for number, tree in enumerate(self.trees)}
+
+    def copy(self) -> Grove:
+        """A grove of its own with the same content."""
+        return Grove([tree.copy() for tree in self.trees])
+
+    def place_of(self, id: int) -> tuple[dict[str, np.ndarray], int]:
+        """The arrays that hold the key of a memory, and its slot there."""
+        return self.trees[0].place_of(id)
+
+    def insert(self, X: Any, ids: np.ndarray, progress: np.ndarray, last: int, removed: list) -> int:
+        """Insert rows into every tree. The order of use is the same in all, so all forget the same memories."""
+        begun = progress.item()
+        for number, tree in enumerate(self.trees):
+            progress[0] = begun
+            gone = removed if number == 0 else []
+            while (node := tree.insert(X, ids, progress, last, gone)) != NONE:
+                tree.regrow(node)
+        return NONE
+
+    def remove(self, id: int) -> int:
+        """Remove a memory that is there."""
+        for tree in self.trees:
+            if (node := tree.remove(id)) != NONE:
+                tree.regrow(node)
+        return NONE
+
+    def fill(self, X: Any, ids: np.ndarray) -> None:
+        """Put all rows into the empty trees."""
+        for tree in self.trees:
+            tree.fill(X, ids)
+
+    def replace(self, X: Any, ids: np.ndarray) -> None:
+        """Give memories new keys."""
+        for tree in self.trees:
+            tree.replace(X, ids)
+
+    def relearn(self, passes: int) -> None:
+        """Let every tree learn."""
+        for tree in self.trees:
+            tree.relearn(passes)
+
+    def reroute(self, times: int) -> None:
+        """Reroute so many memories in every tree."""
+        for tree in self.trees:
+            tree.reroute(times)
+
+    def sweep(self) -> int:
+        """Sweep every tree; the number moved in all of them."""
+        return sum(tree.sweep() for tree in self.trees)
+
+    def update(
+        self, X: Any, traces: np.ndarray, ids: np.ndarray, rewards: np.ndarray, progress: np.ndarray, last: int
+    ) -> Any:
+        """Learn from rewards. The first tree explored, so its routers learn; the others only note which were of use."""
+        begun, blank = progress.item(), np.zeros_like(traces)
+        counts = None
+        for number, tree in enumerate(self.trees):
+            progress[0] = begun
+            found = tree.update(X, blank if number else traces, ids, rewards, progress, last)
+            counts = found if counts is None else counts
+        return counts
+
+    def query(
+        self,
+        X: Any,
+        rows: tuple[int, int],
+        bounds: np.ndarray,
+        excluded: np.ndarray,
+        ids: np.ndarray,
+        scores: np.ndarray,
+        traces: np.ndarray,
+        beam: int,
+        explore: float,
+        draw: int,
+    ) -> None:
+        """Answer a range of rows by the best of what all trees find, `beam` leaves in each; the first tree explores."""
+        n, k = ids.shape
+        found = np.empty((len(self.trees), n, k), np.int64)
+        values = np.empty((len(self.trees), n, k), np.float32)
+        for number, tree in enumerate(self.trees):
+            if number == 0:
+                tree.query(X, rows, bounds, excluded, found[0], values[0], traces, beam, explore, draw)
+            else:
+                tree.query(X, rows, bounds, excluded, found[number], values[number], NO_TRACES, beam, 0.0, draw)
+        merge_rows(self.shown.tree, found, values, *rows, ids, scores, traces)
+
+
+def make(sparse: bool, dimension: int, settings: dict[str, Any], routing: Any = None) -> Core | Grove | LearnedCore:
+    """What stands behind a tree with these options; a routing that was settled earlier may be given."""
+    routing = routing or options.routing_of(settings, sparse)
+    basic, scorer = options.settings_of(settings, routing), options.scorer_of(settings)
+    if isinstance(scorer, Metric):
+        if sparse:
+            raise InvalidOption('scorer="metric" needs dense keys')
+        return LearnedCore(Space(scorer, dimension), basic, routing, settings["trees"] or 1)
+    if settings["trees"]:
+        return plant(sparse, dimension, basic, routing, scorer, settings["trees"])
+    return Core(sparse, dimension, basic, routing, scorer)
+
+
+def plant(sparse: bool, dimension: int, settings: Settings, routing: Any, scorer: Any, trees: int) -> Grove:
+    """Trees that differ by their seeds."""
+    seeds = [(settings.seed + number * 0x9E3779B97F4A7C15) % 2**62 for number in range(trees)]
+    return Grove([Core(sparse, dimension, settings._replace(seed=seed), routing, scorer) for seed in seeds])
+
+
+class LearnedCore:
+    """Trees over what a learned space makes of the keys; the keys themselves lie in a tree of a single leaf."""
+
+    def __init__(self, space: Space, settings: Settings, routing: Any, trees: int):
+        self.space = space
+        self._settings, self._trees = settings, trees
+        self.settings = settings._replace(leaf_factor=ONE_LEAF, reroutes=0)
+        self.raw = Core(False, len(space.center), self.settings, principal(), distance())
+        self.routing = routing
+        self.trees: Grove | None = None
+        self._next = 0  # the row to be renewed next
+
+    def __len__(self) -> int:
+        return len(self.raw)
+
+    @property
+    def parts(self) -> dict[str, Core]:
+        """The trees this consists of, by name."""
+        return {"keys": self.raw, **({} if self.trees is None else self.trees.parts)}
+
+    def lore(self) -> dict[str, np.ndarray]:
+        """What has been learned beside the trees."""
+        space = self.space
+        numbers = np.array([space.lessons, space.settled, self._next])
+        return {"weights": space.weights, "squares": space.squares, "center": space.center, "numbers": numbers}
+
+    def recall(self, lore: dict[str, np.ndarray]) -> None:
+        """Be what `lore` told; the trees are then still to be adopted."""
+        for name, array in self.lore().items():
+            if lore[name].shape != array.shape or lore[name].dtype != array.dtype or not np.all(np.isfinite(lore[name])):
+                raise ValueError(f"{name} of the learned space is not whole")
+            array[:] = lore[name]
+        self.space.lessons, self.space.settled, self._next = lore["numbers"].tolist()
+        if self.space.settled:
+            self.trees = self._planted()
+
+    @property
+    def shown(self) -> Core:
+        """The tree to look at when somebody asks for its shape."""
+        return self.raw if self.trees is None else self.trees.shown
+
+    def seen(self, X: np.ndarray) -> np.ndarray:
+        """What that tree sees of a batch of keys."""
+        return X if self.trees is None else self.space.see(X, 0, len(X))
+
+    def place_of(self, id: int) -> tuple[dict[str, np.ndarray], int]:
+        """The arrays that hold the key of a memory, and its slot there."""
+        return self.raw.place_of(id)
+
+    def copy(self) -> LearnedCore:
+        """A core of its own with the same content."""
+        twin = copy(self)
+        twin.space, twin.raw, twin.trees = self.space.copy(), self.raw.copy(), self.trees and self.trees.copy()
+        return twin
+
+    def insert(self, X: Any, ids: np.ndarray, progress: np.ndarray, last: int, removed: list) -> int:
+        """Insert rows, stopping wherever the directions are due to be found."""
+        while progress.item() < last:
+            first = progress.item()
+            gone: list[tuple[int, int]] = []
+            until = min(last, first + max(1, self._due() - len(self)))
+            if self.settings.capacity or ids[first] != NONE:
+                until = first + 1  # a memory may have to go first
+            self.raw.insert(X, ids, progress, until, gone)
+            removed += gone
+            if self.trees is not None:
+                for _, id in gone:
+                    self.trees.remove(id)
+                self.trees.insert(
+                    self.space.see(X, first, until), ids[first:until], np.zeros(1, np.int64), until - first, []
+                )
+            if len(self) >= self._due():
+                self.settle()
+        return NONE
+
+    def _due(self) -> int:
+        """At how many memories the directions are to be found (anew)."""
+        if self.space.lessons or self.space.settled >= ENOUGH_KEYS:
+            return 2**62
+        return max(FIRST_KEYS, 2 * self.space.settled)
+
+    def settle(self) -> None:
+        """Find the directions from the keys that are there, and plant the trees in that space."""
+        arrays, n = self.raw.arrays(), len(self)
+        rows = np.arange(min(n, SAMPLE)) * n // min(n, SAMPLE)
+        self.space.settle(arrays["keys"][arrays["rows"][rows, SLOT]], n)
+        self.relearn()
+
+    def relearn(self, passes: int = 1) -> None:
+        """See every memory with today's eyes, and plant the trees anew."""
+        if not self.space.settled:
+            return
+        self.trees = self._planted()
+        ids = self._ids(slice(None))
+        self.trees.fill(self._seen(slice(None)), ids)
+
+    def _planted(self) -> Grove:
+        settings = self._settings._replace(capacity=0)
+        return plant(False, self.space.width, settings, self.routing, distance(), self._trees)
+
+    def _ids(self, rows: Any) -> np.ndarray:
+        return self.raw.arrays()["row_ids"][: len(self)][rows].copy()
+
+    def _seen(self, rows: Any) -> np.ndarray:
+        arrays = self.raw.arrays()
+        keys = arrays["keys"][arrays["rows"][: len(self), SLOT][rows]]
+        return self.space.see(keys, 0, len(keys))
+
+    def fill(self, X: Any, ids: np.ndarray) -> None:
+        """Put all rows into this empty core."""
+        self.raw.fill(X, ids)
+        if len(self) >= FIRST_KEYS:
+            self.settle()
+
+    def remove(self, id: int) -> int:
+        """Remove a memory that is there."""
+        self.raw.remove(id)
+        return NONE if self.trees is None else self.trees.remove(id)
+
+    def reroute(self, times: int) -> None:
+        """See so many memories with today's eyes, in turn, and place them by that."""
+        if self.trees is None or not len(self):
+            return
+        rows = np.arange(self._next, self._next + times) % len(self)
+        self._next = int(rows[-1] + 1) if times else self._next
+        for row in rows:
+            self.trees.replace(self._seen(slice(row, row + 1)), self._ids(slice(row, row + 1)))
+
+    def sweep(self) -> int:
+        """See every memory with today's eyes and place it by that; the number that changed places."""
+        if self.trees is None:
+            return 0
+        self.trees.replace(self._seen(slice(None)), self._ids(slice(None)))
+        return self.trees.sweep()
+
+    def update(
+        self, X: Any, traces: np.ndarray, ids: np.ndarray, rewards: np.ndarray, progress: np.ndarray, last: int
+    ) -> Any:
+        """Learn from rewards: the space from every query, the routers as theirs do. Each lesson renews a few memories."""
+        first = progress.item()
+        self.raw.update(X, np.zeros_like(traces), ids, rewards, progress, last)
+        counts = np.zeros(2, np.int64)
+        if self.trees is None:
+            return counts
+        handle = self.trees.shown.tree
+        for i in range(first, last):
+            if len(self) >= FIRST_LESSON and self.space.learn(self.raw.tree, handle, X, i, ids, rewards):
+                counts[0] += 1
+                self.reroute(RENEWED)
+        steps = np.array([first * (1 + self.trees.settings.reroutes)])
+        return counts + self.trees.update(self.seen(X), traces, ids, rewards, steps, last)
+
+    def query(
+        self,
+        X: Any,
+        rows: tuple[int, int],
+        bounds: np.ndarray,
+        excluded: np.ndarray,
+        ids: np.ndarray,
+        scores: np.ndarray,
+        traces: np.ndarray,
+        beam: int,
+        explore: float,
+        draw: int,
+    ) -> None:
+        """Answer a range of rows; scores are cosines in the learned space."""
+        if self.trees is None:
+            self.raw.query(X, rows, bounds, excluded, ids, scores, traces, beam, explore, draw)
+            return
+        first, last = rows
+        seen = self.space.see(X, first, last)
+        part = slice(first, last)
+        self.trees.query(
+            seen,
+            (0, last - first),
+            bounds[first:],
+            excluded,
+            ids[part],
+            scores[part],
+            traces[part],
+            beam,
+            explore,
+            draw + first,
+        )
+        # Unit vectors: the cosine is 1 - distance^2 / 2.
+        scores[part] = np.where(ids[part] == NONE, -np.inf, 1 - scores[part] ** 2 / 2)

@@ -1,0 +1,196 @@
+"""`scorer="metric"`: keys are compared in a space that is learned from rewards.
+
+A key x is seen as the unit vector of (W (x - c), lift): W has few rows, c is the mean, and the constant `lift` keeps keys
+near the mean from being blown up to full length. The score is the cosine of two such vectors, so a key always ranks itself
+highest. W begins at the principal directions of the keys. From the rewards of the memories that a query returned it learns
+by the softmax of their scores: rewarded ones are to take the probability of the others.
+
+Trees hold what is seen of a key and route by it. When W learns, what they hold grows old; it is renewed a few memories at a
+time (`cores.LearnedCore`), so that no single call pays for all of them.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from typing import Any
+
+import numpy as np
+
+from memorytree.engine import layout
+from memorytree.engine.compile import fast_helper, kernel
+from memorytree.engine.dense import dot
+from memorytree.engine.state import NONE, SLOT
+
+Metric = namedtuple("Metric", "rank rate temperature lift")
+
+
+def metric(*, rank: int = 63, rate: float = 0.005, temperature: float = 8.0, lift: float = 0.55) -> Metric:
+    """A learned metric: W has `rank` rows, `rate` is Adagrad's step, `temperature` the factor inside the softmax."""
+    return Metric(int(rank), float(rate), float(temperature), float(lift))
+
+
+def first_directions(keys: np.ndarray, rank: int) -> tuple[np.ndarray, np.ndarray]:
+    """(centre, W): the principal directions of some keys, half whitened, scaled so that keys have length one on average.
+
+    A feature that spreads far more widely than the others would drown them: it is drawn in to twice the median spread.
+    """
+    center, spread = keys.mean(axis=0, dtype=np.float64), keys.std(axis=0, dtype=np.float64)
+    usual = np.median(spread[spread > 0]) if np.any(spread > 0) else 1.0
+    shrink = 1 / np.maximum(spread / usual, 2.0)
+    centered = (keys - center) * shrink
+    # The smaller of the two matrices of products has the same directions.
+    if len(centered) >= centered.shape[1]:
+        variances, directions = np.linalg.eigh(centered.T @ centered / len(centered))
+    else:
+        variances, combinations = np.linalg.eigh(centered @ centered.T / len(centered))
+        directions = centered.T @ (combinations / np.sqrt(np.maximum(variances, 1e-12) * len(centered)))
+    top = np.argsort(variances)[::-1][:rank]
+    top = top[variances[top] > 1e-7 * variances.max()] if variances.max() > 0 else top[:0]
+    weights = np.zeros((rank, keys.shape[1]))
+    if len(top):
+        half_white = directions[:, top] * (variances[top] + 1e-3 * variances[top].mean()) ** -0.25
+        weights[: len(top)] = half_white.T * shrink
+        weights /= np.sqrt(np.mean(np.sum(((keys - center) @ weights.T) ** 2, axis=1)))
+    return center.astype(np.float32), weights.astype(np.float32)
+
+
+@fast_helper
+def see(weights, lift, centered, seen):
+    """seen = unit vector of (W centered, lift); returns 1 / its length before."""
+    rank = weights.shape[0]
+    total = np.float32(lift * lift)
+    for a in range(rank):
+        seen[a] = dot(weights, a, centered)
+        total += seen[a] * seen[a]
+    shrink = np.float32(1) / np.sqrt(total)
+    for a in range(rank):
+        seen[a] *= shrink
+    seen[rank] = np.float32(lift) * shrink
+    return shrink
+
+
+@fast_helper
+def subtract(x, center, centered):
+    for j in range(x.shape[0]):
+        centered[j] = x[j] - center[j]
+
+
+@kernel
+def see_rows(weights, center, lift, X, first, last):
+    """What is seen of the keys in rows first .. last - 1."""
+    seen = np.empty((last - first, weights.shape[0] + 1), np.float32)
+    centered = np.empty(X.shape[1], np.float32)
+    for i in range(first, last):
+        subtract(X[i], center, centered)
+        see(weights, lift, centered, seen[i - first])
+    return seen
+
+
+@fast_helper
+def turn(weights, squares, rate, along, x, mine, other):
+    """One Adagrad step on W; the gradient of row a is along[a] * x + mine[a] * other."""
+    for a in range(weights.shape[0]):
+        for j in range(x.shape[0]):
+            g = along[a] * x[j] + mine[a] * other[j]
+            squares[a, j] += g * g
+            weights[a, j] -= rate * g / np.sqrt(squares[a, j] + np.float32(1e-20))
+
+
+@fast_helper
+def add_scaled(total, row, factor, x):
+    """total += factor * the row of a matrix."""
+    for j in range(total.shape[0]):
+        total[j] += factor * x[row, j]
+
+
+@kernel
+def lesson(raw, trees, weights, squares, center, scorer, X, i, ids, rewards):
+    """Learn from the rewards of query i: NaN where none was observed. `raw` holds the keys, `trees` what was seen of them.
+
+    With p the softmax of the scores and t the part of it that was rewarded, the gradient of each score is p - t; it goes
+    through the unit length of the query's vector, while that of the memories' vectors is taken as given. Returns whether
+    there was anything to learn: neither where no memory was rewarded nor where the rewarded ones have it all already.
+    """
+    k, rank, d = ids.shape[1], weights.shape[0], X.shape[1]
+    keys, known = np.empty(k, np.int64), np.empty(k, np.int64)
+    pulls, given = np.empty(k, np.float32), np.empty(k, np.float32)
+    centered, seen = np.empty(d, np.float32), np.empty(rank + 1, np.float32)
+    subtract(X[i], center, centered)
+    shrink = see(weights, scorer.lift, centered, seen)
+    n, best = 0, -np.inf
+    for j in range(k):
+        row = layout.row_of_id(raw, ids[i, j])
+        if row != NONE and not np.isnan(rewards[i, j]):
+            keys[n] = raw.rows[row, SLOT]
+            known[n] = trees.rows[layout.row_of_id(trees, ids[i, j]), SLOT]
+            pulls[n], given[n] = scorer.temperature * dot(trees.keys, known[n], seen), rewards[i, j]
+            best = max(best, np.float64(pulls[n]))
+            n += 1
+    total, earned = 0.0, 0.0
+    for j in range(n):
+        pulls[j] = np.exp(pulls[j] - best)
+        total += pulls[j]
+        earned += given[j] * pulls[j]
+    if earned <= 0:
+        return False
+    along, other = np.zeros(rank + 1, np.float32), np.zeros(d, np.float32)
+    strongest, sum_of_pulls = 0.0, np.float32(0)
+    for j in range(n):
+        pull = np.float32(pulls[j] / total - given[j] * pulls[j] / earned)
+        strongest = max(strongest, abs(pull))
+        sum_of_pulls += pull
+        add_scaled(along, known[j], pull, trees.keys)
+        add_scaled(other, keys[j], pull, raw.keys)
+    if strongest < 1e-3:
+        return False
+    radial = np.float32(0)
+    for a in range(rank + 1):
+        radial += along[a] * seen[a]
+    for a in range(rank):
+        along[a] = (along[a] - radial * seen[a]) * shrink
+        seen[a] *= shrink
+    for j in range(d):
+        other[j] -= sum_of_pulls * center[j]
+    turn(weights, squares, np.float32(scorer.rate), along, centered, seen, other)
+    return True
+
+
+class Space:
+    """What has been learned: W, its Adagrad sums, the centre; and how many lessons there were."""
+
+    def __init__(self, scorer: Metric, dimension: int):
+        self.scorer = scorer
+        rank = min(scorer.rank, dimension)
+        self.weights = np.zeros((rank, dimension), np.float32)
+        self.squares = np.zeros((rank, dimension), np.float32)
+        self.center = np.zeros(dimension, np.float32)
+        self.lessons = 0
+        self.settled = 0  # how many keys the directions were found from
+
+    @property
+    def width(self) -> int:
+        """How many numbers are seen of a key."""
+        return len(self.weights) + 1
+
+    def copy(self) -> Space:
+        """A space of its own with the same content."""
+        twin = Space(self.scorer, len(self.center))
+        twin.weights[:], twin.squares[:], twin.center[:] = self.weights, self.squares, self.center
+        twin.lessons, twin.settled = self.lessons, self.settled
+        return twin
+
+    def settle(self, keys: np.ndarray, n: int) -> None:
+        """Begin at the principal directions of these keys, a sample of n."""
+        self.center[:], self.weights[:] = first_directions(keys, len(self.weights))
+        self.squares[:] = 0
+        self.settled = n
+
+    def see(self, X: np.ndarray, first: int, last: int) -> np.ndarray:
+        """What is seen of some rows of a batch."""
+        return see_rows(self.weights, self.center, self.scorer.lift, X, first, last)
+
+    def learn(self, raw: Any, trees: Any, X: np.ndarray, i: int, ids: np.ndarray, rewards: np.ndarray) -> bool:
+        """Learn from the rewards of query i."""
+        learned = lesson(raw, trees, self.weights, self.squares, self.center, self.scorer, X, i, ids, rewards)
+        self.lessons += learned
+        return bool(learned)
