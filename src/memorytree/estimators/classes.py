@@ -1,0 +1,133 @@
+"""Scores of classes: the vote of the memories that a query returned, mixed with one-against-some linear weights.
+
+Only the labels that the returned memories carry are looked at, so a prediction costs the same however many classes there are.
+Four figures speak for a label: its linear score on what is seen of the key, its share of the votes (weighted by similarity),
+the logarithm of that share, and its best similarity. Four shared coefficients mix them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from memorytree.engine.compile import fast_helper, helper, kernel
+from memorytree.engine.dense import dot
+from memorytree.engine.state import NONE
+
+LINEAR, SHARE, LOG_SHARE, NEAREST, FIGURES = range(5)
+FIRST_MIX = (6.0, 1.0, 1.0, 1.0)
+SHARPNESS = 12.0  # a vote weighs exp(SHARPNESS * similarity)
+MIX_RATE, LINEAR_RATE = 0.02, 0.3
+
+
+@helper
+def gather(ids, scores, i, labels, found, figures):
+    """The labels of the memories returned for query i into `found`, and what the votes say for each; how many there are."""
+    best, total, n = -np.inf, 0.0, 0
+    for j in range(ids.shape[1]):
+        if ids[i, j] != NONE:
+            best = max(best, np.float64(scores[i, j]))
+    for j in range(ids.shape[1]):
+        if ids[i, j] == NONE:
+            continue
+        label = labels[ids[i, j]]
+        c = 0
+        while c < n and found[c] != label:
+            c += 1
+        if c == n:
+            found[n], figures[n, SHARE], figures[n, NEAREST] = label, 0.0, scores[i, j]
+            n += 1
+        vote = np.exp(SHARPNESS * (np.float64(scores[i, j]) - best))
+        figures[c, SHARE] += vote
+        figures[c, NEAREST] = max(figures[c, NEAREST], np.float64(scores[i, j]))
+        total += vote
+    for c in range(n):
+        figures[c, SHARE] /= total
+    return n
+
+
+@helper
+def mix(linear, mixture, seen, i, n, found, figures, results):
+    """The score of each of n labels."""
+    for c in range(n):
+        figures[c, LINEAR] = dot(linear, found[c], seen[i])
+        figures[c, LOG_SHARE] = np.log(figures[c, SHARE] + 0.02)
+        results[c] = 0.0
+        for figure in range(FIGURES):
+            results[c] += mixture[figure] * figures[c, figure]
+
+
+@helper
+def to_probabilities(results, n):
+    """Softmax in place."""
+    best, total = -np.inf, 0.0
+    for c in range(n):
+        best = max(best, results[c])
+    for c in range(n):
+        results[c] = np.exp(results[c] - best)
+        total += results[c]
+    for c in range(n):
+        results[c] /= total
+
+
+@fast_helper
+def step(linear, label, seen, i, size):
+    for a in range(linear.shape[1]):
+        linear[label, a] -= size * seen[i, a]
+
+
+@kernel
+def score_classes(ids, scores, labels, linear, mixture, seen, found, chances):
+    """For each query the labels of its memories (NONE behind the last) and their probabilities."""
+    figures = np.empty((ids.shape[1], FIGURES), np.float64)
+    results, here = np.empty(ids.shape[1], np.float64), np.empty(ids.shape[1], np.int64)
+    for i in range(ids.shape[0]):
+        n = gather(ids, scores, i, labels, here, figures)
+        mix(linear, mixture, seen, i, n, here, figures, results)
+        to_probabilities(results, n)
+        for c in range(ids.shape[1]):
+            found[i, c] = here[c] if c < n else NONE
+            chances[i, c] = results[c] if c < n else 0.0
+
+
+@kernel
+def learn_classes(ids, scores, labels, truth, linear, squares, mixture, mixture_squares, seen):
+    """Learn from the true label of each query, one after the other.
+
+    Half of the gradient of the linear weights comes from the softmax of the linear scores alone and half from that of the
+    whole mixture: from the mixture alone the linear weights would starve where votes are good, from themselves alone they
+    would waste their strength on what votes settle. A true label that no memory brought is added to the linear half only.
+    """
+    k = ids.shape[1]
+    figures = np.empty((k + 1, FIGURES), np.float64)
+    whole, alone, found = np.empty(k + 1, np.float64), np.empty(k + 1, np.float64), np.empty(k + 1, np.int64)
+    for i in range(ids.shape[0]):
+        n = gather(ids, scores, i, labels, found, figures)
+        true, lowest = NONE, 1.0
+        for c in range(n):
+            lowest = min(lowest, figures[c, NEAREST])
+            if found[c] == truth[i]:
+                true = c
+        brought = true != NONE
+        if not brought:
+            true = n
+            found[n], figures[n, SHARE], figures[n, NEAREST] = truth[i], 0.0, lowest
+            n += 1
+        mix(linear, mixture, seen, i, n, found, figures, whole)
+        for c in range(n):
+            alone[c] = mixture[LINEAR] * figures[c, LINEAR]
+        to_probabilities(whole, n)
+        to_probabilities(alone, n)
+        whole[true] -= 1.0
+        alone[true] -= 1.0
+        for c in range(n):
+            g = mixture[LINEAR] * (0.5 * (whole[c] + alone[c]) if brought else alone[c])
+            if abs(g) > 1e-4:
+                squares[found[c]] += g * g
+                step(linear, found[c], seen, i, np.float32(LINEAR_RATE * g / np.sqrt(squares[found[c]])))
+        if brought:
+            for figure in range(FIGURES):
+                g = 0.0
+                for c in range(n):
+                    g += whole[c] * figures[c, figure]
+                mixture_squares[figure] += g * g
+                mixture[figure] -= MIX_RATE * g / np.sqrt(mixture_squares[figure])
