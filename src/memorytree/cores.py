@@ -27,8 +27,6 @@ FIRST_LESSON = 64
 SAMPLE = 4096
 # A leaf that never splits.
 ONE_LEAF = 1e6
-# How many memories a lesson renews.
-RENEWED = 2
 
 
 class Grove:
@@ -149,7 +147,7 @@ def make(sparse: bool, dimension: int, settings: dict[str, Any], routing: Any = 
     if isinstance(scorer, Metric):
         if sparse:
             raise InvalidOption('scorer="metric" needs dense keys')
-        return LearnedCore(Space(scorer, dimension), basic, routing, settings["trees"] or 1)
+        return LearnedCore(Space(scorer, dimension), basic, routing, settings["trees"] or 1, settings["reroutes"])
     if settings["trees"]:
         return plant(sparse, dimension, basic, routing, scorer, settings["trees"])
     return Core(sparse, dimension, basic, routing, scorer)
@@ -164,8 +162,9 @@ def plant(sparse: bool, dimension: int, settings: Settings, routing: Any, scorer
 class LearnedCore:
     """Trees over what a learned space makes of the keys; the keys themselves lie in a tree of a single leaf."""
 
-    def __init__(self, space: Space, settings: Settings, routing: Any, trees: int):
+    def __init__(self, space: Space, settings: Settings, routing: Any, trees: int, renewed: int):
         self.space = space
+        self._renewed = renewed  # how many memories a lesson renews
         self._settings, self._trees = settings, trees
         self.settings = settings._replace(leaf_factor=ONE_LEAF, reroutes=0)
         self.raw = Core(False, len(space.center), self.settings, principal(), distance())
@@ -185,7 +184,8 @@ class LearnedCore:
         """What has been learned beside the trees."""
         space = self.space
         numbers = np.array([space.lessons, space.settled, self._next])
-        return {"weights": space.weights, "squares": space.squares, "center": space.center, "numbers": numbers}
+        arrays = {name: getattr(space, name) for name in ("weights", "squares", "center", "units")}
+        return {**arrays, "numbers": numbers}
 
     def recall(self, lore: dict[str, np.ndarray]) -> None:
         """Be what `lore` told; the trees are then still to be adopted."""
@@ -284,10 +284,10 @@ class LearnedCore:
         """See so many memories with today's eyes, in turn, and place them by that."""
         if self.trees is None or not len(self):
             return
+        times = min(times, len(self))
         rows = np.arange(self._next, self._next + times) % len(self)
-        self._next = int(rows[-1] + 1) if times else self._next
-        for row in rows:
-            self.trees.replace(self._seen(slice(row, row + 1)), self._ids(slice(row, row + 1)))
+        self._next = (self._next + times) % len(self)
+        self.trees.replace(self._seen(rows), self._ids(rows))
 
     def sweep(self) -> int:
         """See every memory with today's eyes and place it by that; the number that changed places."""
@@ -299,17 +299,16 @@ class LearnedCore:
     def update(
         self, X: Any, traces: np.ndarray, ids: np.ndarray, rewards: np.ndarray, progress: np.ndarray, last: int
     ) -> Any:
-        """Learn from rewards: the space from every query, the routers as theirs do. Each lesson renews a few memories."""
+        """Learn from rewards: the space from every query, then the routers as theirs do. A few memories for each lesson are
+        renewed at the end of the call."""
         first = progress.item()
         self.raw.update(X, np.zeros_like(traces), ids, rewards, progress, last)
         counts = np.zeros(2, np.int64)
         if self.trees is None:
             return counts
-        handle = self.trees.shown.tree
-        for i in range(first, last):
-            if len(self) >= FIRST_LESSON and self.space.learn(self.raw.tree, handle, X, i, ids, rewards):
-                counts[0] += 1
-                self.reroute(RENEWED)
+        if len(self) >= FIRST_LESSON:
+            counts[0] = self.space.learn(self.trees.shown.tree, X, first, last, ids, rewards)
+            self.reroute(self._renewed * int(counts[0]))
         steps = np.array([first * (1 + self.trees.settings.reroutes)])
         return counts + self.trees.update(self.seen(X), traces, ids, rewards, steps, last)
 

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from memorytree.hits import BRANCHES, HitMatrix, Hits, Receipt, blank_trace
 from memorytree.inspection import Explanation, Stats, draw_text, draw_tree, explain, measure
 from memorytree.keys import kind_for
 from memorytree.locks import ReadersWriterLock
+from memorytree.progress import track
 
 # Rows of a batch that are written before waiting readers get a turn.
 STRETCH = 1024
@@ -193,7 +194,7 @@ class MemoryTree:
             batch, n = keys.many(X, growing=True)
             done = np.zeros(1, np.int64)
             # Between two stretches waiting readers get a turn.
-            for last in _track([*range(STRETCH, n, STRETCH), n], "inserting", progress):
+            for last in track([*range(STRETCH, n, STRETCH), n], "inserting", progress):
                 self._write(keys, core if self._core is None else self._core, batch, numbers, values, done, last)
         return numbers
 
@@ -220,7 +221,7 @@ class MemoryTree:
             core = self._regrow_aside(long_work)
 
     @classmethod
-    def build(cls, X: Any, values: Iterable[Any], *, ids: Sequence[int] | None = None, **settings: Any) -> MemoryTree:
+    def build(cls, X: Any, values: Iterable[Any], *, ids: Sequence[int] | np.ndarray | None = None, **settings: Any) -> Self:
         """A tree of a whole batch, built top-down: its sides are even from the start.
 
         >>> tree = MemoryTree.build([[0.0], [1.0], [2.0]], ["zero", "one", "two"], seed=0)
@@ -531,12 +532,3 @@ class _NoKeys:
 
 
 _NO_KEYS = _NoKeys()
-
-
-def _track(items: list[int], what: str, show: bool) -> Iterable[int]:
-    """The items, with a progress bar if wanted."""
-    if not show:
-        return items
-    from rich.progress import track
-
-    return track(items, description=what)

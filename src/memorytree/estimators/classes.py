@@ -1,8 +1,9 @@
 """Scores of classes: the vote of the memories that a query returned, mixed with one-against-some linear weights.
 
-Only the labels that the returned memories carry are looked at, so a prediction costs the same however many classes there are.
-Four figures speak for a label: its linear score on what is seen of the key, its share of the votes (weighted by similarity),
-the logarithm of that share, and its best similarity. Four shared coefficients mix them.
+Only the labels that the returned memories carry are looked at, so a prediction costs the same however many classes there
+are. Four figures speak for a label: its linear score on what is seen of the key, its share of the votes (weighted by
+similarity), the logarithm of that share, and its best similarity. Four shared coefficients mix them. The linear score of a
+label with m memories counts (m - 1) / m: weights that come from a single memory know no more than that memory itself.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from memorytree.engine.state import NONE
 LINEAR, SHARE, LOG_SHARE, NEAREST, FIGURES = range(5)
 FIRST_MIX = (6.0, 1.0, 1.0, 1.0)
 SHARPNESS = 12.0  # a vote weighs exp(SHARPNESS * similarity)
-MIX_RATE, LINEAR_RATE = 0.02, 0.3
+MIX_RATE, LINEAR_RATE = 0.02, 0.5
 
 
 @helper
@@ -46,10 +47,10 @@ def gather(ids, scores, i, labels, found, figures):
 
 
 @helper
-def mix(linear, mixture, seen, i, n, found, figures, results):
+def mix(linear, counts, mixture, seen, i, n, found, figures, results):
     """The score of each of n labels."""
     for c in range(n):
-        figures[c, LINEAR] = dot(linear, found[c], seen[i])
+        figures[c, LINEAR] = dot(linear, found[c], seen[i]) * (1.0 - 1.0 / max(counts[found[c]], 1))
         figures[c, LOG_SHARE] = np.log(figures[c, SHARE] + 0.02)
         results[c] = 0.0
         for figure in range(FIGURES):
@@ -71,18 +72,19 @@ def to_probabilities(results, n):
 
 @fast_helper
 def step(linear, label, seen, i, size):
+    """Move the weights of a label along what is seen of query i."""
     for a in range(linear.shape[1]):
         linear[label, a] -= size * seen[i, a]
 
 
 @kernel
-def score_classes(ids, scores, labels, linear, mixture, seen, found, chances):
+def score_classes(ids, scores, labels, linear, counts, mixture, seen, found, chances):
     """For each query the labels of its memories (NONE behind the last) and their probabilities."""
     figures = np.empty((ids.shape[1], FIGURES), np.float64)
     results, here = np.empty(ids.shape[1], np.float64), np.empty(ids.shape[1], np.int64)
     for i in range(ids.shape[0]):
         n = gather(ids, scores, i, labels, here, figures)
-        mix(linear, mixture, seen, i, n, here, figures, results)
+        mix(linear, counts, mixture, seen, i, n, here, figures, results)
         to_probabilities(results, n)
         for c in range(ids.shape[1]):
             found[i, c] = here[c] if c < n else NONE
@@ -90,7 +92,7 @@ def score_classes(ids, scores, labels, linear, mixture, seen, found, chances):
 
 
 @kernel
-def learn_classes(ids, scores, labels, truth, linear, squares, mixture, mixture_squares, seen):
+def learn_classes(ids, scores, labels, truth, linear, squares, counts, least, mixture, mixture_squares, seen):
     """Learn from the true label of each query, one after the other.
 
     Half of the gradient of the linear weights comes from the softmax of the linear scores alone and half from that of the
@@ -108,11 +110,13 @@ def learn_classes(ids, scores, labels, truth, linear, squares, mixture, mixture_
             if found[c] == truth[i]:
                 true = c
         brought = true != NONE
+        if not brought and counts[truth[i]] < least:
+            continue  # nothing is to be learned from a label without other memories
         if not brought:
             true = n
             found[n], figures[n, SHARE], figures[n, NEAREST] = truth[i], 0.0, lowest
             n += 1
-        mix(linear, mixture, seen, i, n, found, figures, whole)
+        mix(linear, counts, mixture, seen, i, n, found, figures, whole)
         for c in range(n):
             alone[c] = mixture[LINEAR] * figures[c, LINEAR]
         to_probabilities(whole, n)
@@ -131,3 +135,43 @@ def learn_classes(ids, scores, labels, truth, linear, squares, mixture, mixture_
                     g += whole[c] * figures[c, figure]
                 mixture_squares[figure] += g * g
                 mixture[figure] -= MIX_RATE * g / np.sqrt(mixture_squares[figure])
+
+
+class ClassModel:
+    """What has been learned of the classes; labels are numbers here, in the order in which they first came."""
+
+    def __init__(self, width: int):
+        self.linear = np.zeros((16, width), np.float32)
+        self.squares = np.zeros(16, np.float64)
+        self.counts = np.zeros(16, np.int64)
+        self.mixture = np.array(FIRST_MIX)
+        self.mixture_squares = np.ones(FIGURES)
+
+    def make_room(self, classes: int) -> None:
+        """Be ready for labels below `classes`."""
+        while len(self.counts) < classes:
+            self.linear, self.squares, self.counts = (
+                np.concatenate([array, np.zeros_like(array)]) for array in (self.linear, self.squares, self.counts)
+            )
+
+    def in_space(self, width: int) -> ClassModel:
+        """A model that knows how often each label came, and has everything else still to learn, in another space."""
+        twin = ClassModel(width)
+        twin.make_room(len(self.counts))
+        twin.counts[:] = self.counts
+        return twin
+
+    def learn(
+        self, ids: np.ndarray, scores: np.ndarray, labels: np.ndarray, truth: np.ndarray, seen: np.ndarray, stored: bool
+    ) -> None:
+        """Learn from the true labels of queries; `stored`: they are memories themselves. labels[id]: a memory's label."""
+        learned = self.linear, self.squares, self.counts, 1 + stored, self.mixture, self.mixture_squares
+        learn_classes(ids, scores, labels, truth, *learned, seen)
+
+    def score(
+        self, ids: np.ndarray, scores: np.ndarray, labels: np.ndarray, seen: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """For each query the labels of its memories (-1 behind the last) and their probabilities."""
+        found, chances = np.empty(ids.shape, np.int64), np.empty(ids.shape, np.float64)
+        score_classes(ids, scores, labels, self.linear, self.counts, self.mixture, seen, found, chances)
+        return found, chances

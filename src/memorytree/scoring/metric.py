@@ -17,22 +17,24 @@ from typing import Any
 import numpy as np
 
 from memorytree.engine import layout
-from memorytree.engine.compile import fast_helper, kernel
+from memorytree.engine.compile import fast_helper, helper, kernel
 from memorytree.engine.dense import dot
 from memorytree.engine.state import NONE, SLOT
 
 Metric = namedtuple("Metric", "rank rate temperature lift")
 
 
-def metric(*, rank: int = 63, rate: float = 0.005, temperature: float = 8.0, lift: float = 0.55) -> Metric:
+def metric(*, rank: int = 63, rate: float = 0.2, temperature: float = 8.0, lift: float = 0.55) -> Metric:
     """A learned metric: W has `rank` rows, `rate` is Adagrad's step, `temperature` the factor inside the softmax."""
     return Metric(int(rank), float(rate), float(temperature), float(lift))
 
 
-def first_directions(keys: np.ndarray, rank: int) -> tuple[np.ndarray, np.ndarray]:
-    """(centre, W): the principal directions of some keys, half whitened, scaled so that keys have length one on average.
+def first_directions(keys: np.ndarray, rank: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(centre, W, units): the principal directions of some keys, half whitened, so that keys have length one on average.
 
-    A feature that spreads far more widely than the others would drown them: it is drawn in to twice the median spread.
+    A feature that spreads far more widely than the others would drown them: it is drawn in to twice the median spread. The
+    unit of a feature is what its weights measure before anything is learned: steps are taken in it, so that learning does
+    not depend on the scale of the keys.
     """
     center, spread = keys.mean(axis=0, dtype=np.float64), keys.std(axis=0, dtype=np.float64)
     usual = np.median(spread[spread > 0]) if np.any(spread > 0) else 1.0
@@ -49,9 +51,9 @@ def first_directions(keys: np.ndarray, rank: int) -> tuple[np.ndarray, np.ndarra
     weights = np.zeros((rank, keys.shape[1]))
     if len(top):
         half_white = directions[:, top] * (variances[top] + 1e-3 * variances[top].mean()) ** -0.25
-        weights[: len(top)] = half_white.T * shrink
-        weights /= np.sqrt(np.mean(np.sum(((keys - center) @ weights.T) ** 2, axis=1)))
-    return center.astype(np.float32), weights.astype(np.float32)
+        weights[: len(top)] = half_white.T / np.sqrt(np.mean(np.sum((centered @ half_white) ** 2, axis=1)))
+    units = np.sqrt(np.mean(weights[: max(len(top), 1)] ** 2)) * shrink
+    return center.astype(np.float32), (weights * shrink).astype(np.float32), units.astype(np.float32)
 
 
 @fast_helper
@@ -87,43 +89,41 @@ def see_rows(weights, center, lift, X, first, last):
 
 
 @fast_helper
-def turn(weights, squares, rate, along, x, mine, other):
-    """One Adagrad step on W; the gradient of row a is along[a] * x + mine[a] * other."""
+def turn(weights, squares, units, rate, along, x):
+    """One Adagrad step on W; the gradient of row a is along[a] * x."""
     for a in range(weights.shape[0]):
         for j in range(x.shape[0]):
-            g = along[a] * x[j] + mine[a] * other[j]
+            g = along[a] * x[j]
             squares[a, j] += g * g
-            weights[a, j] -= rate * g / np.sqrt(squares[a, j] + np.float32(1e-20))
+            weights[a, j] -= rate * units[j] * g / np.sqrt(squares[a, j] + np.float32(1e-30))
 
 
 @fast_helper
-def add_scaled(total, row, factor, x):
+def add_scaled(total, matrix, row, factor):
     """total += factor * the row of a matrix."""
     for j in range(total.shape[0]):
-        total[j] += factor * x[row, j]
+        total[j] += factor * matrix[row, j]
 
 
-@kernel
-def lesson(raw, trees, weights, squares, center, scorer, X, i, ids, rewards):
-    """Learn from the rewards of query i: NaN where none was observed. `raw` holds the keys, `trees` what was seen of them.
+@helper
+def lesson(trees, weights, squares, center, units, scorer, X, i, ids, rewards):
+    """Learn from the rewards of query i, NaN where none was observed; `trees` holds what was seen of the memories.
 
-    With p the softmax of the scores and t the part of it that was rewarded, the gradient of each score is p - t; it goes
-    through the unit length of the query's vector, while that of the memories' vectors is taken as given. Returns whether
-    there was anything to learn: neither where no memory was rewarded nor where the rewarded ones have it all already.
+    With p the softmax of the scores and t the part of it that was rewarded, the gradient of each score is p - t. It goes
+    through what is seen of the query; what was seen of the memories is taken as given. Returns whether there was anything
+    to learn: nothing where no memory was rewarded, nor where the rewarded ones have it all already.
     """
-    k, rank, d = ids.shape[1], weights.shape[0], X.shape[1]
-    keys, known = np.empty(k, np.int64), np.empty(k, np.int64)
-    pulls, given = np.empty(k, np.float32), np.empty(k, np.float32)
-    centered, seen = np.empty(d, np.float32), np.empty(rank + 1, np.float32)
+    k, rank = ids.shape[1], weights.shape[0]
+    slots, pulls, given = np.empty(k, np.int64), np.empty(k, np.float32), np.empty(k, np.float32)
+    centered, seen = np.empty(X.shape[1], np.float32), np.empty(rank + 1, np.float32)
     subtract(X[i], center, centered)
     shrink = see(weights, scorer.lift, centered, seen)
     n, best = 0, -np.inf
     for j in range(k):
-        row = layout.row_of_id(raw, ids[i, j])
+        row = layout.row_of_id(trees, ids[i, j])
         if row != NONE and not np.isnan(rewards[i, j]):
-            keys[n] = raw.rows[row, SLOT]
-            known[n] = trees.rows[layout.row_of_id(trees, ids[i, j]), SLOT]
-            pulls[n], given[n] = scorer.temperature * dot(trees.keys, known[n], seen), rewards[i, j]
+            slots[n], given[n] = trees.rows[row, SLOT], rewards[i, j]
+            pulls[n] = scorer.temperature * dot(trees.keys, slots[n], seen)
             best = max(best, np.float64(pulls[n]))
             n += 1
     total, earned = 0.0, 0.0
@@ -133,30 +133,33 @@ def lesson(raw, trees, weights, squares, center, scorer, X, i, ids, rewards):
         earned += given[j] * pulls[j]
     if earned <= 0:
         return False
-    along, other = np.zeros(rank + 1, np.float32), np.zeros(d, np.float32)
-    strongest, sum_of_pulls = 0.0, np.float32(0)
+    along = np.zeros(rank + 1, np.float32)
+    strongest, radial = 0.0, np.float32(0)
     for j in range(n):
         pull = np.float32(pulls[j] / total - given[j] * pulls[j] / earned)
         strongest = max(strongest, abs(pull))
-        sum_of_pulls += pull
-        add_scaled(along, known[j], pull, trees.keys)
-        add_scaled(other, keys[j], pull, raw.keys)
+        add_scaled(along, trees.keys, slots[j], pull)
     if strongest < 1e-3:
         return False
-    radial = np.float32(0)
     for a in range(rank + 1):
         radial += along[a] * seen[a]
     for a in range(rank):
         along[a] = (along[a] - radial * seen[a]) * shrink
-        seen[a] *= shrink
-    for j in range(d):
-        other[j] -= sum_of_pulls * center[j]
-    turn(weights, squares, np.float32(scorer.rate), along, centered, seen, other)
+    turn(weights, squares, units, np.float32(scorer.rate), along, centered)
     return True
 
 
+@kernel
+def lessons(trees, weights, squares, center, units, scorer, X, first, last, ids, rewards):
+    """Learn from the rewards of queries first .. last - 1, one after the other; how many had something to teach."""
+    learned = 0
+    for i in range(first, last):
+        learned += lesson(trees, weights, squares, center, units, scorer, X, i, ids, rewards)
+    return learned
+
+
 class Space:
-    """What has been learned: W, its Adagrad sums, the centre; and how many lessons there were."""
+    """What has been learned: W, its Adagrad sums, the centre, the units of the features; and how many lessons there were."""
 
     def __init__(self, scorer: Metric, dimension: int):
         self.scorer = scorer
@@ -164,6 +167,7 @@ class Space:
         self.weights = np.zeros((rank, dimension), np.float32)
         self.squares = np.zeros((rank, dimension), np.float32)
         self.center = np.zeros(dimension, np.float32)
+        self.units = np.zeros(dimension, np.float32)
         self.lessons = 0
         self.settled = 0  # how many keys the directions were found from
 
@@ -175,13 +179,14 @@ class Space:
     def copy(self) -> Space:
         """A space of its own with the same content."""
         twin = Space(self.scorer, len(self.center))
-        twin.weights[:], twin.squares[:], twin.center[:] = self.weights, self.squares, self.center
+        twin.weights[:], twin.squares[:] = self.weights, self.squares
+        twin.center[:], twin.units[:] = self.center, self.units
         twin.lessons, twin.settled = self.lessons, self.settled
         return twin
 
     def settle(self, keys: np.ndarray, n: int) -> None:
         """Begin at the principal directions of these keys, a sample of n."""
-        self.center[:], self.weights[:] = first_directions(keys, len(self.weights))
+        self.center[:], self.weights[:], self.units[:] = first_directions(keys, len(self.weights))
         self.squares[:] = 0
         self.settled = n
 
@@ -189,8 +194,9 @@ class Space:
         """What is seen of some rows of a batch."""
         return see_rows(self.weights, self.center, self.scorer.lift, X, first, last)
 
-    def learn(self, raw: Any, trees: Any, X: np.ndarray, i: int, ids: np.ndarray, rewards: np.ndarray) -> bool:
-        """Learn from the rewards of query i."""
-        learned = lesson(raw, trees, self.weights, self.squares, self.center, self.scorer, X, i, ids, rewards)
+    def learn(self, trees: Any, X: np.ndarray, first: int, last: int, ids: np.ndarray, rewards: np.ndarray) -> int:
+        """Learn from the rewards of some queries; from how many there was something to learn."""
+        own = self.weights, self.squares, self.center, self.units, self.scorer
+        learned = int(lessons(trees, *own, X, first, last, ids, rewards))
         self.lessons += learned
-        return bool(learned)
+        return learned

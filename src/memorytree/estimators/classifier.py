@@ -1,0 +1,267 @@
+"""MemoryTreeClassifier: a scikit-learn classifier that remembers its rows and can say which of them it answers by."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from memorytree.cores import ENOUGH_KEYS
+from memorytree.engine.state import NONE
+from memorytree.errors import InvalidOption
+from memorytree.estimators.classes import ClassModel
+from memorytree.forest import MemoryForest
+from memorytree.hits import HitMatrix, Hits
+from memorytree.options import whole
+from memorytree.progress import track
+from memorytree.tree import MemoryTree
+
+SUPERVISION = ("none", "reward", "labels")
+# Rows that are looked at together before any of them teaches.
+BATCH = 64
+REWARDED = 10
+
+
+class MemoryTreeClassifier(ClassifierMixin, BaseEstimator):
+    """Classify by the memories that fit best.
+
+    Every training row is a memory. A prediction looks at a few of them, in time logarithmic in their number, and mixes their
+    votes with linear weights for the labels they carry. New rows and new classes may come at any time (`partial_fit`).
+
+    Args:
+        supervision: what the memory learns from: "labels" (the space in which rows are compared, the linear weights, and how
+            to mix them with the votes), "reward" (the space only, from whether each returned memory had the right label; the
+            answer is the best memory's label), or "none" (the same answer from keys alone).
+        passes: how often `fit` goes over the rows after they have been stored; by default 5 times over dense rows and 3
+            times over sparse ones, whose linear weights take larger steps.
+        neighbors: how many memories have a say (10 of them are rewarded where supervision is "reward").
+        beam: how many leaves are looked into; by default 2.5 log2(n).
+        trees: more than one makes a forest: fewer memories are overlooked, at a cost in time and space.
+        capacity: how many rows to remember at the most; those that were of no use for longest go first.
+        verbose: 1 shows a progress bar during `fit`.
+        random_state: fixes what is left to chance.
+
+    Attributes:
+        classes_: the labels seen so far, sorted.
+        memory_: the `MemoryTree` with the rows; values are labels, ids count rows in the order in which they came.
+
+    Example:
+        >>> from sklearn.datasets import load_digits
+        >>> X, y = load_digits(return_X_y=True)
+        >>> model = MemoryTreeClassifier(random_state=0).fit(X[:1500], y[:1500])
+        >>> bool(model.score(X[1500:], y[1500:]) > 0.9)
+        True
+        >>> len(model.recall(X[1500:1501])[0])  # the memories behind the first prediction
+        20
+    """
+
+    def __init__(
+        self,
+        *,
+        supervision: str = "labels",
+        passes: int | None = None,
+        neighbors: int = 20,
+        beam: int | None = None,
+        trees: int = 1,
+        capacity: int | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+    ):
+        self.supervision = supervision
+        self.passes = passes
+        self.neighbors = neighbors
+        self.beam = beam
+        self.trees = trees
+        self.capacity = capacity
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    # ---- learning
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Remember all rows, then go over them `passes` times, each time without a row's own memory."""
+        X, y = self._checked(X, y, reset=True)
+        self._start(X)
+        codes = self._codes(y)
+        # Stored in a random order, whatever order the rows came in; a row's id is its number all the same.
+        order = self._chance.permutation(len(codes))
+        self._store(X[order], codes[order], order)
+        self._follow()
+        if self.supervision != "none":
+            batches = range(0, len(order), BATCH)
+            passes = self.passes if self.passes is not None else 5 if self._dense else 3
+            for number, first in track(list(enumerate(passes * list(batches))), "learning", bool(self.verbose)):
+                if first == 0:
+                    order = self._chance.permutation(len(codes))
+                rows = order[first : first + BATCH]
+                self._learn(X[rows], codes[rows], rows, True)
+                if (number + 1) % len(batches) == 0:
+                    self.memory_.learn()
+        return self
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+        """Learn from more rows, then remember them.
+
+        Args:
+            X: the rows.
+            y: their labels, known or new.
+            classes: labels to expect; not needed, here because scikit-learn's own tools pass it.
+        """
+        new = not hasattr(self, "memory_")
+        X, y = self._checked(X, y, reset=new)
+        if new:
+            self._start(X)
+        if classes is not None:
+            self._codes(np.asarray(classes))
+        codes = self._codes(y)
+        first = 0
+        while first < len(codes):
+            # A small memory takes few rows at a time, so that it learns from each.
+            rows = slice(first, first + max(1, min(BATCH, len(self.memory_) // 16)))
+            if self.supervision != "none" and len(self.memory_):
+                self._learn(X[rows], codes[rows], None, len(self.memory_) >= ENOUGH_KEYS)
+            self._store(X[rows], codes[rows], None)
+            if self._follow() and self.supervision == "labels":
+                ids = np.array(list(self.memory_))
+                self._learn(np.stack([self.memory_.key(id) for id in ids.tolist()]), self._labels[ids], ids, False)
+            first = rows.stop
+        return self
+
+    def _checked(self, X: Any, y: Any, reset: bool) -> tuple[Any, np.ndarray]:
+        """Rows and labels as arrays, after scikit-learn's checks and ours."""
+        if self.supervision not in SUPERVISION:
+            raise InvalidOption(f"supervision must be one of {', '.join(SUPERVISION)}, not {self.supervision!r}")
+        if self.passes is not None:
+            whole("passes", self.passes, 0)
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float32, np.float64], reset=reset)
+        check_classification_targets(y)
+        return X, np.asarray(y)
+
+    def _start(self, X: Any) -> None:
+        """An empty memory for rows like these."""
+        self._chance = check_random_state(self.random_state)
+        self._dense = not scipy.sparse.issparse(X)
+        self._settings: dict[str, Any] = {
+            "scorer": "metric" if self._dense else "cosine",
+            "reroutes": 1,
+            "seed": int(self._chance.randint(2**31)),
+            "capacity": self.capacity,
+            **({} if self.trees == 1 else {"trees": self.trees}),
+        }
+        self._face = MemoryTree if self.trees == 1 else MemoryForest
+        self.memory_ = self._face(**self._settings)
+        self._known: dict[Any, int] = {}
+        self._names: list[Any] = []
+        self._labels = np.empty(1024, np.int64)  # the label of each memory, by its id
+        self._model = ClassModel(0)
+        self._settled = 0  # how many keys the space was found from in which the model's weights are
+        self._planted = 0  # memories when the trees were last planted
+        self.classes_ = np.empty(0)
+
+    def _codes(self, y: np.ndarray) -> np.ndarray:
+        """Labels as numbers, in the order in which they first came."""
+        names, places = np.unique(y, return_inverse=True)
+        fresh = [name for name in names.tolist() if name not in self._known]
+        for name in fresh:
+            self._known[name] = len(self._names)
+            self._names.append(name)
+        if fresh:
+            self.classes_ = np.unique(np.concatenate([self.classes_, names])) if len(self.classes_) else names
+            place = {name: column for column, name in enumerate(self.classes_.tolist())}
+            self._columns = np.array([place[name] for name in self._names])
+            self._model.make_room(len(self._names))
+        return np.array([self._known[name] for name in names.tolist()], np.int64)[places.reshape(-1)]
+
+    def _store(self, X: Any, codes: np.ndarray, ids: np.ndarray | None) -> None:
+        """Remember rows. A whole batch into an empty memory is built top-down."""
+        names = [self._names[code] for code in codes.tolist()]
+        if ids is not None and (self.capacity is None or len(ids) <= self.capacity):
+            self.memory_ = self._face.build(X, names, ids=ids, **self._settings)
+        else:
+            ids = self.memory_.insert_many(X, names, ids=ids)
+        while len(self._labels) <= ids.max():
+            self._labels = np.concatenate([self._labels, np.empty_like(self._labels)])
+        self._labels[ids] = codes
+        np.add.at(self._model.counts, codes, 1)
+
+    def _follow(self) -> bool:
+        """Follow the memory into a new space (then True), or plant its trees anew if it has doubled since."""
+        if not self._dense:
+            return False
+        space = self.memory_._core.space
+        if space.settled != self._settled:
+            self._settled = space.settled
+            self._model = self._model.in_space(space.width)
+            return True
+        if space.lessons and len(self.memory_) > 2 * self._planted:
+            self._planted = len(self.memory_)
+            self.memory_.learn()
+        return False
+
+    def _learn(self, X: Any, codes: np.ndarray, own: np.ndarray | None, space: bool) -> None:
+        """Learn from rows whose labels are known; `own` are their memories where they are stored already, `space` tells
+        whether the memory is to learn as well how to compare them."""
+        hits = self._ask(X, None if own is None else own[:, None])
+        if self.supervision == "labels":
+            self._model.learn(hits.ids, hits.scores, self._labels, codes, self._seen(X), own is not None)
+        if space:
+            rewards = (self._labels[hits.ids] == codes[:, None]).astype(np.float64)
+            rewards[hits.ids == NONE] = np.nan
+            self.memory_.update_many(hits, rewards)
+
+    # ---- predicting
+
+    def _ask(self, X: Any, exclude: Any = None) -> HitMatrix:
+        """The memories that fit each row."""
+        k = min(whole("neighbors", self.neighbors, 1), max(len(self.memory_), 1))
+        if self.supervision == "reward":
+            k = min(k, REWARDED)
+        beam = self.beam or math.ceil(2.5 * math.log2(len(self.memory_) + 2))
+        return self.memory_.query_many(X, k, beam=beam, exclude=exclude)
+
+    def _seen(self, X: Any) -> np.ndarray:
+        """What the linear weights see of rows."""
+        if not self._dense or not self._settled:
+            return np.zeros((X.shape[0], self._model.linear.shape[1]), np.float32)
+        return self.memory_._core.seen(self.memory_._keys.many(X)[0])
+
+    def _chances(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """For each row the labels its memories carry, as numbers, and their probabilities."""
+        check_is_fitted(self, "memory_")
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float32, np.float64], reset=False)
+        hits = self._ask(X)
+        if self.supervision != "labels":
+            labels = np.where(hits.ids == NONE, NONE, self._labels[hits.ids])
+            return labels, np.eye(1, labels.shape[1]).repeat(len(labels), axis=0)
+        return self._model.score(hits.ids, hits.scores, self._labels, self._seen(X))
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The likeliest label of each row."""
+        labels, chances = self._chances(X)
+        best = labels[np.arange(len(labels)), chances.argmax(axis=1)]
+        return self.classes_[self._columns[best]]
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """The probability of each of `classes_`; those that no memory behind the prediction carries have none."""
+        labels, chances = self._chances(X)
+        dense = np.zeros((len(labels), len(self.classes_)))
+        rows, places = np.nonzero(labels != NONE)
+        np.add.at(dense, (rows, self._columns[labels[rows, places]]), chances[rows, places])
+        return dense
+
+    def recall(self, X: Any) -> list[Hits]:
+        """The memories behind each prediction, best first: `Hit(id, label, score)`; the id is the number of the row."""
+        check_is_fitted(self, "memory_")
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float32, np.float64], reset=False)
+        return list(self._ask(X))
