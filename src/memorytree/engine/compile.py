@@ -64,7 +64,9 @@ HELPER = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class"
 def _date_of_sources() -> tuple[tuple[str, int, int], ...]:
     """Name, date and size of every file that kernels are made of."""
     here = Path(__file__).parent
-    files = sorted(file for room in ("engine", "estimators", "routing", "scoring") for file in (here.parent / room).glob("*.py"))
+    files = sorted(
+        file for room in ("engine", "estimators", "routing", "scoring") for file in (here.parent / room).glob("*.py")
+    )
     return tuple((file.name, file.stat().st_mtime_ns, file.stat().st_size) for file in files)
 
 

@@ -161,11 +161,22 @@ class ClassModel:
         twin.counts[:] = self.counts
         return twin
 
+    def join(self, codes: np.ndarray, ids: np.ndarray, seen: np.ndarray) -> None:
+        """Rows with these labels have become memories."""
+        np.add.at(self.counts, codes, 1)
+
     def learn(
-        self, ids: np.ndarray, scores: np.ndarray, labels: np.ndarray, truth: np.ndarray, seen: np.ndarray, stored: bool
+        self,
+        ids: np.ndarray,
+        scores: np.ndarray,
+        labels: np.ndarray,
+        truth: np.ndarray,
+        seen: np.ndarray,
+        own: np.ndarray | None,
+        first_pass: bool,
     ) -> None:
-        """Learn from the true labels of queries; `stored`: they are memories themselves. labels[id]: a memory's label."""
-        learned = self.linear, self.squares, self.counts, 1 + stored, self.mixture, self.mixture_squares
+        """Learn from the true labels of queries; `own` are their memories where they are stored. labels[id]: a memory's."""
+        learned = self.linear, self.squares, self.counts, 1 if own is None else 2, self.mixture, self.mixture_squares
         learn_classes(ids, scores, labels, truth, *learned, seen)
 
     def score(

@@ -16,6 +16,7 @@ from memorytree.cores import ENOUGH_KEYS
 from memorytree.engine.state import NONE
 from memorytree.errors import InvalidOption
 from memorytree.estimators.classes import ClassModel
+from memorytree.estimators.sparse_classes import SparseClassModel
 from memorytree.forest import MemoryForest
 from memorytree.hits import HitMatrix, Hits
 from memorytree.options import whole
@@ -105,7 +106,7 @@ class MemoryTreeClassifier(ClassifierMixin, BaseEstimator):
                 if first == 0:
                     order = self._chance.permutation(len(codes))
                 rows = order[first : first + BATCH]
-                self._learn(X[rows], codes[rows], rows, True)
+                self._learn(X[rows], codes[rows], rows, True, number < len(batches))
                 if (number + 1) % len(batches) == 0:
                     self.memory_.learn()
         return self
@@ -130,7 +131,7 @@ class MemoryTreeClassifier(ClassifierMixin, BaseEstimator):
             # A small memory takes few rows at a time, so that it learns from each.
             rows = slice(first, first + max(1, min(BATCH, len(self.memory_) // 16)))
             if self.supervision != "none" and len(self.memory_):
-                self._learn(X[rows], codes[rows], None, len(self.memory_) >= ENOUGH_KEYS)
+                self._learn(X[rows], codes[rows], None, not self._dense or len(self.memory_) >= ENOUGH_KEYS)
             self._store(X[rows], codes[rows], None)
             if self._follow() and self.supervision == "labels":
                 ids = np.array(list(self.memory_))
@@ -164,7 +165,7 @@ class MemoryTreeClassifier(ClassifierMixin, BaseEstimator):
         self._known: dict[Any, int] = {}
         self._names: list[Any] = []
         self._labels = np.empty(1024, np.int64)  # the label of each memory, by its id
-        self._model = ClassModel(0)
+        self._model: Any = ClassModel(0) if self._dense else SparseClassModel()
         self._settled = 0  # how many keys the space was found from in which the model's weights are
         self._planted = 0  # memories when the trees were last planted
         self.classes_ = np.empty(0)
@@ -193,7 +194,7 @@ class MemoryTreeClassifier(ClassifierMixin, BaseEstimator):
         while len(self._labels) <= ids.max():
             self._labels = np.concatenate([self._labels, np.empty_like(self._labels)])
         self._labels[ids] = codes
-        np.add.at(self._model.counts, codes, 1)
+        self._model.join(codes, ids, self._view(X))
 
     def _follow(self) -> bool:
         """Follow the memory into a new space (then True), or plant its trees anew if it has doubled since."""
@@ -209,12 +210,12 @@ class MemoryTreeClassifier(ClassifierMixin, BaseEstimator):
             self.memory_.learn()
         return False
 
-    def _learn(self, X: Any, codes: np.ndarray, own: np.ndarray | None, space: bool) -> None:
+    def _learn(self, X: Any, codes: np.ndarray, own: np.ndarray | None, space: bool, first_pass: bool = True) -> None:
         """Learn from rows whose labels are known; `own` are their memories where they are stored already, `space` tells
         whether the memory is to learn as well how to compare them."""
         hits = self._ask(X, None if own is None else own[:, None])
         if self.supervision == "labels":
-            self._model.learn(hits.ids, hits.scores, self._labels, codes, self._seen(X), own is not None)
+            self._model.learn(hits.ids, hits.scores, self._labels, codes, self._view(X), own, first_pass)
         if space:
             rewards = (self._labels[hits.ids] == codes[:, None]).astype(np.float64)
             rewards[hits.ids == NONE] = np.nan
@@ -230,11 +231,12 @@ class MemoryTreeClassifier(ClassifierMixin, BaseEstimator):
         beam = self.beam or math.ceil(2.5 * math.log2(len(self.memory_) + 2))
         return self.memory_.query_many(X, k, beam=beam, exclude=exclude)
 
-    def _seen(self, X: Any) -> np.ndarray:
-        """What the linear weights see of rows."""
-        if not self._dense or not self._settled:
-            return np.zeros((X.shape[0], self._model.linear.shape[1]), np.float32)
-        return self.memory_._core.seen(self.memory_._keys.many(X)[0])
+    def _view(self, X: Any) -> Any:
+        """What the model of the classes sees of rows: the learned space, or the sparse rows themselves."""
+        batch, n = self.memory_._keys.many(X)
+        if not self._dense:
+            return batch
+        return self.memory_._core.seen(batch) if self._settled else np.zeros((n, 0), np.float32)
 
     def _chances(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """For each row the labels its memories carry, as numbers, and their probabilities."""
@@ -244,7 +246,7 @@ class MemoryTreeClassifier(ClassifierMixin, BaseEstimator):
         if self.supervision != "labels":
             labels = np.where(hits.ids == NONE, NONE, self._labels[hits.ids])
             return labels, np.eye(1, labels.shape[1]).repeat(len(labels), axis=0)
-        return self._model.score(hits.ids, hits.scores, self._labels, self._seen(X))
+        return self._model.score(hits.ids, hits.scores, self._labels, self._view(X))
 
     def predict(self, X: Any) -> np.ndarray:
         """The likeliest label of each row."""

@@ -1,0 +1,375 @@
+"""Scores of classes for sparse rows: best similarity, centroid and one-against-some linear weights.
+
+Only the labels that the returned memories carry are looked at. Three figures speak for a label: its linear score, the best
+similarity among its memories, and the cosine with its centroid, the sum of its rows. Three shared coefficients mix them.
+Every label has one exact open-addressing table of (feature, linear weight, sum); rows are taken at unit length.
+
+The linear weights are those of the multi-class support vector machine of Crammer and Singer, found by exact steps on one
+row's dual coefficients at a time: there is no step size. A row's coefficients are kept with it, so that on a later pass it
+can take its own part out before it judges itself; its own memory and its share in the centroid are left out as well.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from memorytree.engine.compile import helper, kernel
+from memorytree.engine.sparse import home
+from memorytree.engine.state import NONE
+
+FIRST, SIZE, USED = range(3)  # columns of `places`: where the table of a label lies
+FEATURE, WEIGHT, SUM, WIDTH = range(4)  # columns of `words` and `numbers`, the same memory as integers and as floats
+LINEAR, NEAREST, CENTROID, FIGURES = range(4)
+FIRST_MIX = (30.0, 10.0, 20.0)
+MIX_RATE = 0.1
+RIVALS = 4  # dual coefficients a row may have: for the right label and its strongest rivals
+COST = 1.0
+# Labels with fewer rows than this have no linear weights: memories and centroid say it all.
+ENOUGH_ROWS = 5
+SMALLEST_TABLE = 16
+
+
+@helper
+def find(words, first, size, feature):
+    """The place of a feature in a table, or the empty place where it would go."""
+    place = home(feature, size)
+    while words[first + place, FEATURE] != feature and words[first + place, FEATURE] != NONE:
+        place = (place + 1) & (size - 1)
+    return first + place
+
+
+@helper
+def widen(places, words, numbers, top, label, more):
+    """Make sure that `more` features fit into a label's table with a third of it staying empty; the caller saw to room."""
+    old, old_size, used = places[label, FIRST], places[label, SIZE], places[label, USED]
+    if 3 * (used + more) <= 2 * old_size:
+        return
+    size = SMALLEST_TABLE
+    while 2 * size < 3 * (used + more):
+        size *= 2
+    first = top[0]
+    top[0] += size
+    for place in range(first, first + size):
+        words[place, FEATURE] = NONE
+        numbers[place, WEIGHT] = 0
+        numbers[place, SUM] = 0
+    for place in range(old, old + old_size):
+        if words[place, FEATURE] != NONE:
+            target = find(words, first, size, words[place, FEATURE])
+            for column in range(WIDTH):
+                words[target, column] = words[place, column]
+    places[label, FIRST], places[label, SIZE] = first, size
+
+
+@helper
+def place_of(places, words, label, feature):
+    """The place of a feature in a label's table, made if it is not there; `widen` has seen to room."""
+    place = find(words, places[label, FIRST], places[label, SIZE], feature)
+    if words[place, FEATURE] == NONE:
+        words[place, FEATURE] = feature
+        places[label, USED] += 1
+    return place
+
+
+@helper
+def length(weights, first, last):
+    """The length of a row."""
+    total = 0.0
+    for j in range(first, last):
+        total += np.float64(weights[j]) * weights[j]
+    return np.sqrt(total)
+
+
+@kernel
+def join(places, words, numbers, top, squares, counts, codes, bounds, features, weights, i):
+    """Add rows to the sums of their labels, from row i on; returns the first row for which the pool has no room left."""
+    while i < codes.shape[0]:
+        label, first, last = codes[i], bounds[i], bounds[i + 1]
+        if top[0] + 4 * (places[label, USED] + last - first + SMALLEST_TABLE) > words.shape[0]:
+            return i
+        widen(places, words, numbers, top, label, last - first)
+        scale = 1.0 / max(length(weights, first, last), 1e-30)
+        for j in range(first, last):
+            place = place_of(places, words, label, features[j])
+            value = weights[j] * scale
+            squares[label] += value * (2 * numbers[place, SUM] + value)
+            numbers[place, SUM] += value
+        counts[label] += 1
+        i += 1
+    return i
+
+
+@helper
+def gather(ids, scores, i, labels, found, figures):
+    """The labels of the memories returned for query i into `found`, with their best similarity; how many there are."""
+    n = 0
+    for j in range(ids.shape[1]):
+        if ids[i, j] == NONE:
+            continue
+        c = 0
+        while c < n and found[c] != labels[ids[i, j]]:
+            c += 1
+        if c == n:
+            found[n], figures[n, NEAREST] = labels[ids[i, j]], scores[i, j]
+            n += 1
+    return n
+
+
+@helper
+def judge(tables, square, label, X, i, scale, own, figures, c):
+    """The linear score of a label and the cosine with its centroid; a row that is in the centroid is taken out of it."""
+    places, words, numbers = tables
+    bounds, features, weights = X
+    linear, along = 0.0, 0.0
+    start, size = places[label, FIRST], places[label, SIZE]
+    if size > 0:
+        for j in range(bounds[i], bounds[i + 1]):
+            place = find(words, start, size, features[j])
+            if words[place, FEATURE] != NONE:
+                linear += weights[j] * numbers[place, WEIGHT]
+                along += weights[j] * numbers[place, SUM]
+    linear, along = linear * scale, along * scale
+    if own:
+        square += 1.0 - 2.0 * along
+        along -= 1.0
+    figures[c, LINEAR] = linear
+    figures[c, CENTROID] = along / np.sqrt(square) if square > 1e-6 else 0.0
+
+
+@kernel
+def score_classes(tables, squares, counts, mixture, ids, scores, labels, X, found, chances):
+    """For each query the labels of its memories (NONE behind the last) and their probabilities."""
+    bounds, weights = X[0], X[2]
+    k = ids.shape[1]
+    figures, here, results = np.empty((k, FIGURES)), np.empty(k, np.int64), np.empty(k)
+    for i in range(ids.shape[0]):
+        n = gather(ids, scores, i, labels, here, figures)
+        first, last = bounds[i], bounds[i + 1]
+        scale = 1.0 / max(length(weights, first, last), 1e-30)
+        best, total = -np.inf, 0.0
+        for c in range(n):
+            if counts[here[c]] == 1:
+                # The centroid is that one memory, and there are no linear weights: nothing to look up.
+                figures[c, LINEAR], figures[c, CENTROID] = 0.0, figures[c, NEAREST]
+            else:
+                judge(
+                    places,
+                    words,
+                    numbers,
+                    squares,
+                    counts,
+                    here[c],
+                    features,
+                    weights,
+                    first,
+                    last,
+                    scale,
+                    False,
+                    figures,
+                    c,
+                )
+            results[c] = 0.0
+            for figure in range(FIGURES):
+                results[c] += mixture[figure] * figures[c, figure]
+            best = max(best, results[c])
+        for c in range(n):
+            results[c] = np.exp(results[c] - best)
+            total += results[c]
+        for c in range(k):
+            found[i, c] = here[c] if c < n else NONE
+            chances[i, c] = results[c] / total if c < n else 0.0
+
+
+@helper
+def learn_mixture(mixture, mixture_squares, figures, n, true):
+    """One Adagrad step on the shared coefficients, by the softmax over the labels that memories brought."""
+    results, best, total = np.empty(n), -np.inf, 0.0
+    for c in range(n):
+        results[c] = 0.0
+        for figure in range(FIGURES):
+            results[c] += mixture[figure] * figures[c, figure]
+        best = max(best, results[c])
+    for c in range(n):
+        results[c] = np.exp(results[c] - best)
+        total += results[c]
+    for figure in range(FIGURES):
+        g = -figures[true, figure]
+        for c in range(n):
+            g += results[c] / total * figures[c, figure]
+        mixture_squares[figure] += g * g
+        mixture[figure] = max(0.0, mixture[figure] - MIX_RATE * g / np.sqrt(mixture_squares[figure] + 1e-8))
+
+
+@helper
+def solve(figures, n, true, chosen, duals):
+    """The dual coefficients of a row of unit length for the right label and its strongest rivals, exactly; how many."""
+    chosen[0], m = true, 1
+    for c in range(n):
+        if c == true or (m == RIVALS and figures[c, LINEAR] <= figures[chosen[m - 1], LINEAR]):
+            continue
+        place = m if m < RIVALS else m - 1
+        m = min(m + 1, RIVALS)
+        while place > 1 and figures[chosen[place - 1], LINEAR] < figures[c, LINEAR]:
+            chosen[place] = chosen[place - 1]
+            place -= 1
+        chosen[place] = c
+    # A rival costs one more than its score, the right label may rise by COST: the level is where rising meets sinking.
+    heights = np.empty(m)
+    for q in range(m):
+        height = figures[chosen[q], LINEAR] + (COST if q == 0 else 1.0)
+        place = q
+        while place > 0 and heights[place - 1] < height:
+            heights[place] = heights[place - 1]
+            place -= 1
+        heights[place] = height
+    level, r = heights[0] - COST, 1
+    while r < m and level / r < heights[r]:
+        level += heights[r]
+        r += 1
+    level /= r
+    for q in range(m):
+        duals[q] = min(COST if q == 0 else 0.0, level - figures[chosen[q], LINEAR] - (0.0 if q == 0 else 1.0))
+    return m
+
+
+@kernel
+def learn_classes(
+    tables, top, squares, counts, mixture, mixture_squares, owners, alphas, ids, scores, labels, truth, own, first_pass, X, i
+):
+    """Learn from the true labels of queries, from query i on; own[i] is its memory or NONE.
+
+    Returns the first query for which the pool has no room left.
+    """
+    places, words, numbers = tables
+    bounds, features, weights = X
+    k = ids.shape[1]
+    most = k + 1 + RIVALS
+    figures, found = np.empty((most, FIGURES)), np.empty(most, np.int64)
+    before, after = np.empty(most), np.empty(most)
+    chosen, duals = np.empty(RIVALS, np.int64), np.empty(RIVALS)
+    while i < ids.shape[0]:
+        first, last = bounds[i], bounds[i + 1]
+        stored = own[i] != NONE
+        label = truth[i]
+        # Nothing is to be learned from a label without other memories.
+        if counts[label] <= (1 if stored else 0) or first == last:
+            i += 1
+            continue
+        brought = n = gather(ids, scores, i, labels, found, figures)
+        true = NONE
+        for c in range(n):
+            if found[c] == label:
+                true = c
+        if true == NONE:
+            true = n
+            found[n], figures[n, NEAREST] = label, 0.0
+            n += 1
+        if stored:
+            for m in range(RIVALS):
+                c = 0
+                while c < n and found[c] != owners[own[i], m]:
+                    c += 1
+                if c == n and owners[own[i], m] != NONE:
+                    found[n], figures[n, NEAREST] = owners[own[i], m], 0.0
+                    n += 1
+        room = top[0]
+        for c in range(n):
+            room += 4 * (places[found[c], USED] + last - first + SMALLEST_TABLE)
+        if room > words.shape[0]:
+            return i
+        scale = 1.0 / max(length(weights, first, last), 1e-30)
+        for c in range(n):
+            in_sum = stored and found[c] == label
+            judge(tables, squares[found[c]], found[c], X, i, scale, in_sum, figures, c)
+            before[c], after[c] = 0.0, 0.0
+            if stored:
+                for m in range(RIVALS):
+                    if owners[own[i], m] == found[c]:
+                        before[c] = alphas[own[i], m]
+                        figures[c, LINEAR] -= before[c]
+        if first_pass and true < brought:
+            learn_mixture(mixture, mixture_squares, figures, brought, true)
+        if counts[label] >= ENOUGH_ROWS and n > 1:
+            m = solve(figures, n, true, chosen, duals)
+            for q in range(m):
+                after[chosen[q]] = duals[q]
+            if stored:
+                for q in range(RIVALS):
+                    owners[own[i], q] = found[chosen[q]] if q < m and duals[q] != 0 else NONE
+                    alphas[own[i], q] = duals[q] if q < m else 0.0
+            for c in range(n):
+                change = (after[c] - before[c]) * scale
+                if change != 0:
+                    widen(places, words, numbers, top, found[c], last - first)
+                    for j in range(first, last):
+                        numbers[place_of(places, words, found[c], features[j]), WEIGHT] += change * weights[j]
+        i += 1
+    return i
+
+
+class SparseClassModel:
+    """What has been learned of the classes; labels are numbers here, in the order in which they first came."""
+
+    def __init__(self) -> None:
+        self.places = np.zeros((16, 3), np.int64)
+        self.words = np.empty((1024, WIDTH), np.int32)
+        self.top = np.zeros(1, np.int64)  # how much of the pool is taken
+        self.squares = np.zeros(16, np.float64)  # of the length of each label's sum
+        self.counts = np.zeros(16, np.int64)
+        self.mixture = np.array(FIRST_MIX)
+        self.mixture_squares = np.zeros(FIGURES)
+        self.owners = np.full((16, RIVALS), NONE, np.int64)  # of a memory's dual coefficients: the labels
+        self.alphas = np.zeros((16, RIVALS), np.float64)
+
+    @property
+    def _tables(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return self.places, self.words, self.words.view(np.float32)
+
+    def make_room(self, classes: int) -> None:
+        """Be ready for labels below `classes`."""
+        while len(self.counts) < classes:
+            self.places, self.squares, self.counts = (
+                np.concatenate([array, np.zeros_like(array)]) for array in (self.places, self.squares, self.counts)
+            )
+
+    def _grow(self) -> None:
+        self.words = np.concatenate([self.words, np.empty_like(self.words)])
+
+    def join(self, codes: np.ndarray, ids: np.ndarray, X: Any) -> None:
+        """Rows with these labels have become memories."""
+        while len(self.owners) <= ids.max():
+            self.owners = np.concatenate([self.owners, np.full_like(self.owners, NONE)])
+            self.alphas = np.concatenate([self.alphas, np.zeros_like(self.alphas)])
+        done = 0
+        while (done := join(*self._tables, self.top, self.squares, self.counts, codes, *X, done)) < len(codes):
+            self._grow()
+
+    def learn(
+        self,
+        ids: np.ndarray,
+        scores: np.ndarray,
+        labels: np.ndarray,
+        truth: np.ndarray,
+        X: Any,
+        own: np.ndarray | None,
+        first_pass: bool,
+    ) -> None:
+        """Learn from the true labels of queries; `own` are their memories where they are stored."""
+        own = np.full(len(truth), NONE) if own is None else own
+        mixing, duals = (self.mixture, self.mixture_squares), (self.owners, self.alphas)
+        question = ids, scores, labels, truth, own, first_pass, X
+        done = 0
+        while True:
+            state = self._tables, self.top, self.squares, self.counts
+            done = learn_classes(*state, *mixing, *duals, *question, done)
+            if done == len(truth):
+                return
+            self._grow()
+
+    def score(self, ids: np.ndarray, scores: np.ndarray, labels: np.ndarray, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """For each query the labels of its memories (-1 behind the last) and their probabilities."""
+        found, chances = np.empty(ids.shape, np.int64), np.empty(ids.shape, np.float64)
+        score_classes(self._tables, self.squares, self.counts, self.mixture, ids, scores, labels, X, found, chances)
+        return found, chances
