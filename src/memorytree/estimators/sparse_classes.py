@@ -154,22 +154,7 @@ def score_classes(tables, squares, counts, mixture, ids, scores, labels, X, foun
                 # The centroid is that one memory, and there are no linear weights: nothing to look up.
                 figures[c, LINEAR], figures[c, CENTROID] = 0.0, figures[c, NEAREST]
             else:
-                judge(
-                    places,
-                    words,
-                    numbers,
-                    squares,
-                    counts,
-                    here[c],
-                    features,
-                    weights,
-                    first,
-                    last,
-                    scale,
-                    False,
-                    figures,
-                    c,
-                )
+                judge(tables, squares[here[c]], here[c], X, i, scale, False, figures, c)
             results[c] = 0.0
             for figure in range(FIGURES):
                 results[c] += mixture[figure] * figures[c, figure]
