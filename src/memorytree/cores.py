@@ -13,7 +13,7 @@ import numpy as np
 from memorytree import options
 from memorytree.engine.core import NO_TRACES, Core
 from memorytree.engine.merge import merge_rows
-from memorytree.engine.state import NONE, SLOT, Settings
+from memorytree.engine.state import LABEL, NONE, SLOT, Settings
 from memorytree.errors import InvalidOption
 from memorytree.routing import principal
 from memorytree.scoring import distance
@@ -79,10 +79,15 @@ class Grove:
                 tree.regrow(node)
         return NONE
 
-    def fill(self, X: Any, ids: np.ndarray) -> None:
+    def label(self, ids: np.ndarray, labels: np.ndarray) -> None:
+        """Give memories labels."""
+        for tree in self.trees:
+            tree.label(ids, labels)
+
+    def fill(self, X: Any, ids: np.ndarray, labels: np.ndarray | None = None) -> None:
         """Put all rows into the empty trees."""
         for tree in self.trees:
-            tree.fill(X, ids)
+            tree.fill(X, ids, labels)
 
     def replace(self, X: Any, ids: np.ndarray) -> None:
         """Give memories new keys."""
@@ -254,8 +259,8 @@ class LearnedCore:
         if not self.space.settled:
             return
         self.trees = self._planted()
-        ids = self._ids(slice(None))
-        self.trees.fill(self._seen(slice(None)), ids)
+        labels = self.raw.arrays()["rows"][: len(self), LABEL].astype(np.int64)
+        self.trees.fill(self._seen(slice(None)), self._ids(slice(None)), labels)
 
     def _planted(self) -> Grove:
         settings = self._settings._replace(capacity=0)
@@ -269,9 +274,15 @@ class LearnedCore:
         keys = arrays["keys"][arrays["rows"][: len(self), SLOT][rows]]
         return self.space.see(keys, 0, len(keys))
 
-    def fill(self, X: Any, ids: np.ndarray) -> None:
+    def label(self, ids: np.ndarray, labels: np.ndarray) -> None:
+        """Give memories labels."""
+        self.raw.label(ids, labels)
+        if self.trees is not None:
+            self.trees.label(ids, labels)
+
+    def fill(self, X: Any, ids: np.ndarray, labels: np.ndarray | None = None) -> None:
         """Put all rows into this empty core."""
-        self.raw.fill(X, ids)
+        self.raw.fill(X, ids, labels)
         if len(self) >= FIRST_KEYS:
             self.settle()
 

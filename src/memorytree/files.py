@@ -36,7 +36,8 @@ KINDS_OF_OPTION = {"paper": Paper, "principal": Principal, "metric": Metric}
 def state_of(tree: Any) -> dict[str, Any]:
     """Everything a tree is, as arrays and plain data; the values are the caller's own objects."""
     options = {name: _plain(option) for name, option in tree._options.items()}
-    state = {"format": FORMAT, "options": options, "values": dict(tree._values)}
+    labels = [label.item() if isinstance(label, np.integer) else label for label in tree._labels]
+    state = {"format": FORMAT, "options": options, "values": dict(tree._values), "labels": labels}
     if tree._core is None:
         return state
     kind = next(name for name, kind in KINDS.items() if type(tree._keys) is kind)
@@ -110,6 +111,7 @@ def restore(tree: Any, state: dict[str, Any]) -> None:
     trees = settings.pop("trees")
     tree.__init__(*[trees] if trees else [], **settings)
     tree._values = state["values"]
+    tree._labels = {label: number for number, label in enumerate(state["labels"])}
     if "arrays" not in state:
         return
     vocabulary = state["vocabulary"]

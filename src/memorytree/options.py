@@ -174,3 +174,14 @@ def exclusions(exclude: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
     bounds = np.zeros(n + 1, np.int64)
     np.cumsum([len(row) for row in lists], out=bounds[1:])
     return bounds, np.concatenate(lists) if lists else NOBODY
+
+
+def codes_for(labels: Any, n: int, known: dict[Any, int]) -> np.ndarray:
+    """n labels as numbers, -1 where there is none; `known` gains those that are new."""
+    labels = listed(labels)
+    if len(labels) != n:
+        raise InvalidOption(f"{n} memories need as many labels, not {len(labels)}")
+    for label in labels:
+        if label is not None and (isinstance(label, bool) or not isinstance(label, str | int | np.integer)):
+            raise InvalidOption(f"a label is a str, an int or None, not {label!r:.80}")
+    return np.array([NONE if label is None else known.setdefault(label, len(known)) for label in labels], np.int64)

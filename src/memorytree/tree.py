@@ -86,6 +86,7 @@ class MemoryTree:
         self._keys: Any = None  # DenseKeys, SparseKeys or NamedKeys, once there is a key
         self._core: Any = None  # Core, Grove or LearnedCore (cores.py)
         self._values: dict[int, Any] = {}
+        self._labels: dict[Any, int] = {}  # labels that routers may learn from, as numbers
         self._lock = ReadersWriterLock()
         self._writer = Lock()  # held for the whole of a write, also while readers are let in
         self._draw = 0  # numbers the explorations; no part of the state
@@ -159,23 +160,41 @@ class MemoryTree:
         self._aside(lambda core: core.regrow(node))
         return self._known()[1]
 
-    def insert(self, x: Any, value: Any, *, id: int | None = None) -> int:
+    def insert(self, x: Any, value: Any, *, id: int | None = None, label: str | int | None = None) -> int:
         """Store a memory and return its id.
 
         Args:
             x: the key: a 1-D array, a scipy sparse row, or a mapping {feature: weight}.
             value: any object.
             id: the id to give it (a memory that has it is replaced); by default the next free number.
+            label: what it belongs to; principal routers keep memories of one label together where they can.
         """
         ids = np.array([NONE if id is None else options.whole("id", id, 0)])
         with self._writer:
             keys, core = self._begin(x)
             row = keys.one(x, growing=True)
+            codes = None if label is None else options.codes_for([label], 1, self._labels)
             self._write(keys, core, row, ids, [value], np.zeros(1, _INT64), 1)
+            if codes is not None:
+                self._label(ids, codes)
         return ids.item()
 
+    def _label(self, ids: np.ndarray, codes: np.ndarray) -> None:
+        """Tell the engine the labels of memories."""
+        self._lock.acquire_write()
+        try:
+            self._core.label(ids, codes)
+        finally:
+            self._lock.release_write()
+
     def insert_many(
-        self, X: Any, values: Iterable[Any], *, ids: Sequence[int] | np.ndarray | None = None, progress: bool = False
+        self,
+        X: Any,
+        values: Iterable[Any],
+        *,
+        ids: Sequence[int] | np.ndarray | None = None,
+        labels: Iterable[str | int | None] | None = None,
+        progress: bool = False,
     ) -> np.ndarray:
         """Store a batch of memories, as a loop over `insert` would, and return their ids.
 
@@ -183,6 +202,7 @@ class MemoryTree:
             X: a matrix (dense or scipy sparse) with a key in each row, or a list of mappings.
             values: as many values as there are keys.
             ids: the ids to give them.
+            labels: what each belongs to, or None.
             progress: show a progress bar.
         """
         values = options.listed(values)
@@ -192,10 +212,15 @@ class MemoryTree:
         with self._writer:
             keys, core = self._begin(X)
             batch, n = keys.many(X, growing=True)
+            codes = None if labels is None else options.codes_for(labels, n, self._labels)
             done = np.zeros(1, np.int64)
+            first = 0
             # Between two stretches waiting readers get a turn.
             for last in track([*range(STRETCH, n, STRETCH), n], "inserting", progress):
                 self._write(keys, core if self._core is None else self._core, batch, numbers, values, done, last)
+                if codes is not None:
+                    self._label(numbers[first:last], codes[first:last])
+                first = last
         return numbers
 
     def _write(self, keys: Any, core: Any, batch: Any, ids: np.ndarray, values: list, done: np.ndarray, last: int) -> None:
@@ -221,7 +246,15 @@ class MemoryTree:
             core = self._regrow_aside(long_work)
 
     @classmethod
-    def build(cls, X: Any, values: Iterable[Any], *, ids: Sequence[int] | np.ndarray | None = None, **settings: Any) -> Self:
+    def build(
+        cls,
+        X: Any,
+        values: Iterable[Any],
+        *,
+        ids: Sequence[int] | np.ndarray | None = None,
+        labels: Iterable[str | int | None] | None = None,
+        **settings: Any,
+    ) -> Self:
         """A tree of a whole batch, built top-down: its sides are even from the start.
 
         >>> tree = MemoryTree.build([[0.0], [1.0], [2.0]], ["zero", "one", "two"], seed=0)
@@ -240,7 +273,7 @@ class MemoryTree:
         capacity = tree._options["capacity"]
         if capacity is not None and n > capacity:
             raise InvalidOption(f"{n} memories do not fit into a capacity of {capacity}")
-        core.fill(batch, numbers)
+        core.fill(batch, numbers, None if labels is None else options.codes_for(labels, n, tree._labels))
         tree._keys, tree._core = keys, core
         tree._values = dict(zip(numbers.tolist(), values, strict=True))
         return tree

@@ -116,9 +116,15 @@ class Core:
         """Build the subtree below a node anew."""
         grow.regrow(self.tree, node, False)
 
-    def fill(self, X: Any, ids: np.ndarray) -> None:
+    def label(self, ids: np.ndarray, labels: np.ndarray) -> None:
+        """Give memories labels (numbers): cuts that are made from now on keep equal ones together."""
+        kernels.label(self.tree, ids, labels)
+
+    def fill(self, X: Any, ids: np.ndarray, labels: np.ndarray | None = None) -> None:
         """Put all rows into this empty tree and grow it top-down."""
         kernels.fill(self.tree, X, ids)
+        if labels is not None:
+            self.label(ids, labels)
         grow.regrow(self.tree, self.counters[ROOT], True)
 
     def remove(self, id: int) -> int:

@@ -23,6 +23,7 @@ from memorytree.engine.route import descend, margin
 from memorytree.engine.state import (
     COUNT,
     GENERATION,
+    LABEL,
     LEAF,
     LEFT,
     MEMORIES,
@@ -106,6 +107,15 @@ def fill(tree, X, ids):
         x = row_of(tree, X, i)
         note_key(tree, x)
         layout.append(tree, root, layout.new_row(tree, ids[i]), x)
+
+
+@kernel
+def label(tree, ids, labels):
+    """Give memories that are there labels."""
+    for i in range(ids.shape[0]):
+        row = layout.row_of_id(tree, ids[i])
+        if row != NONE:
+            tree.rows[row, LABEL] = labels[i]
 
 
 @kernel

@@ -21,6 +21,7 @@ from memorytree.engine.state import (
     FREE_NODE,
     GENERATION,
     IDS,
+    LABEL,
     LEAF,
     LEFT,
     MEAN,
@@ -328,6 +329,7 @@ def new_row(tree, id):
     """A row for a new memory, at the end."""
     row = reserve_row(tree)
     tree.row_ids[row] = id
+    tree.rows[row, LABEL] = NONE
     add_id(tree, id, row)
     link_newest(tree, row)
     tree.counters[MEMORIES] += 1

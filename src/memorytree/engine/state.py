@@ -24,8 +24,8 @@ LEFT, RIGHT, PARENT, COUNT, START, ROOM, GENERATION, BUILT, UPDATES, MISTAKES, E
 NODE_WIDTH = 16  # one cache line
 NONE = -1
 
-# Columns of `rows`: where the memory lies, and its neighbours in the order of last use.
-SLOT, LEAF, OLDER, NEWER = range(4)
+# Columns of `rows`: where the memory lies, its neighbours in the order of last use, and its label's number or NONE.
+SLOT, LEAF, OLDER, NEWER, LABEL, ROW_WIDTH = range(6)
 
 # Entries of `counters`.
 (
@@ -173,7 +173,7 @@ def empty(sparse: bool, dimension: int, settings: Settings, routing: Any) -> dic
         "stream": np.array([settings.seed], np.uint64),
         "nodes": nodes,
         "slots": np.empty(64, np.int32),
-        "rows": np.empty((64, 4), np.int32),
+        "rows": np.empty((64, ROW_WIDTH), np.int32),
         "row_ids": np.empty(64, np.int64),
         "id_keys": np.full(128, NONE, np.int64),
         "id_rows": np.empty(128, np.int32),

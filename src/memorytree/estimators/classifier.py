@@ -187,10 +187,11 @@ class MemoryTreeClassifier(ClassifierMixin, BaseEstimator):
     def _store(self, X: Any, codes: np.ndarray, ids: np.ndarray | None) -> None:
         """Remember rows. A whole batch into an empty memory is built top-down."""
         names = [self._names[code] for code in codes.tolist()]
+        labels = codes.tolist() if self.supervision == "labels" else None
         if ids is not None and (self.capacity is None or len(ids) <= self.capacity):
-            self.memory_ = self._face.build(X, names, ids=ids, **self._settings)
+            self.memory_ = self._face.build(X, names, ids=ids, labels=labels, **self._settings)
         else:
-            ids = self.memory_.insert_many(X, names, ids=ids)
+            ids = self.memory_.insert_many(X, names, ids=ids, labels=labels)
         while len(self._labels) <= ids.max():
             self._labels = np.concatenate([self._labels, np.empty_like(self._labels)])
         self._labels[ids] = codes

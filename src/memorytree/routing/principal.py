@@ -17,8 +17,9 @@ from memorytree.engine.declared import (
     reset_router,
     same_key,
 )  # fmt: skip
-from memorytree.engine.rng import below
+from memorytree.engine.rng import below, mix
 from memorytree.engine.route import cut_at_median, margin
+from memorytree.engine.state import LABEL, NONE
 
 Principal = namedtuple("Principal", "center learns rebuilds")
 
@@ -62,6 +63,30 @@ def point_between(tree, node, slot, other):
 
 
 @helper
+def average_by_label(tree, sample, projections):
+    """Where memories have labels, let each speak with the voice of its label: the direction is then the one along which
+    labels differ most, and memories of one label stay together."""
+    size = 8
+    while size < 2 * sample.shape[0]:
+        size *= 2
+    labels, places = np.full(size, NONE), np.full(sample.shape[0], NONE)
+    totals, counts = np.zeros(size), np.zeros(size)
+    for i in range(sample.shape[0]):
+        label = np.int64(tree.rows[tree.slots[sample[i]], LABEL])
+        if label == NONE:
+            continue
+        place = np.int64(mix(np.uint64(label))) & (size - 1)
+        while labels[place] != label and labels[place] != NONE:
+            place = (place + 1) & (size - 1)
+        labels[place], places[i] = label, place
+        totals[place] += projections[i]
+        counts[place] += 1
+    for i in range(sample.shape[0]):
+        if places[i] != NONE:
+            projections[i] = totals[places[i]] / counts[places[i]]
+
+
+@helper
 def turn_along_spread(tree, node, sample, iterations):
     """Turn the router towards the top principal direction of the sample, by power iteration.
 
@@ -73,6 +98,7 @@ def turn_along_spread(tree, node, sample, iterations):
         for i in range(sample.shape[0]):
             projections[i] = margin(tree, node, load_key(tree, sample[i]))
             mean += projections[i] / sample.shape[0]
+        average_by_label(tree, sample, projections)
         scale = 0.0
         for i in range(sample.shape[0]):
             projections[i] -= mean
