@@ -2,6 +2,8 @@
 
 import os
 
+import numpy as np
+import pytest
 from hypothesis import HealthCheck, settings
 
 os.environ.setdefault("MPLBACKEND", "Agg")
@@ -11,3 +13,9 @@ _compiling = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("ci", derandomize=True, print_blob=True, **_compiling)
 settings.register_profile("dev", **_compiling)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "dev"))
+
+
+@pytest.fixture
+def rng():
+    """Random numbers that are the same every time."""
+    return np.random.default_rng(0)

@@ -1,6 +1,7 @@
-"""What stands behind a `MemoryTree`: one tree (`engine.core.Core`), several (`Grove`), or trees over a learned space.
+"""What stands behind a `MemoryTree`: one tree (`engine.core.Core`), several (`Grove`), trees over a learned space
+(`LearnedCore`), or a tree whose candidates a scorer in plain Python ranks (`scoring.own.ScoredCore`).
 
-All three take keys as batches and have the same methods; the face above does not know which it has.
+All of them take keys as batches and have the same methods; the face above does not know which it has.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from memorytree.engine.merge import merge_rows
 from memorytree.engine.state import LABEL, NONE, SLOT, Settings
 from memorytree.errors import InvalidOption
 from memorytree.routing import principal
-from memorytree.scoring import distance
+from memorytree.scoring import Cosine, Distance, distance
 from memorytree.scoring.metric import Metric, Space
+from memorytree.scoring.own import ScoredCore
 
 # Directions are found anew each time the memories double, up to this many, unless there has been a lesson by then.
 FIRST_KEYS, ENOUGH_KEYS = 8, 1024
@@ -145,7 +147,9 @@ class Grove:
         merge_rows(self.shown.tree, found, values, *rows, ids, scores, traces)
 
 
-def make(sparse: bool, dimension: int, settings: dict[str, Any], routing: Any = None) -> Core | Grove | LearnedCore:
+def make(
+    sparse: bool, dimension: int, settings: dict[str, Any], features: dict[int, np.ndarray], routing: Any = None
+) -> Core | Grove | LearnedCore | ScoredCore:
     """What stands behind a tree with these options; a routing that was settled earlier may be given."""
     routing = routing or options.routing_of(settings, sparse)
     basic, scorer = options.settings_of(settings, routing), options.scorer_of(settings)
@@ -153,6 +157,10 @@ def make(sparse: bool, dimension: int, settings: dict[str, Any], routing: Any = 
         if sparse:
             raise InvalidOption('scorer="metric" needs dense keys')
         return LearnedCore(Space(scorer, dimension), basic, routing, settings["trees"] or 1, settings["reroutes"])
+    if not isinstance(scorer, Distance | Cosine):
+        if settings["trees"]:
+            raise InvalidOption("a forest needs a compiled scorer: distance, cosine or metric")
+        return ScoredCore(Core(sparse, dimension, basic, routing, distance()), scorer, features)
     if settings["trees"]:
         return plant(sparse, dimension, basic, routing, scorer, settings["trees"])
     return Core(sparse, dimension, basic, routing, scorer)

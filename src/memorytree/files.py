@@ -20,14 +20,16 @@ from memorytree.cores import LearnedCore, make
 from memorytree.engine import state as engine_state
 from memorytree.engine.core import Core
 from memorytree.engine.state import NONE, USED
-from memorytree.errors import DamagedFile, UnsupportedValue
+from memorytree.errors import DamagedFile, InvalidOption, UnsupportedValue
 from memorytree.keys import DenseKeys, NamedKeys, SparseKeys
 from memorytree.routing import Paper, Principal
 from memorytree.scoring import Metric
+from memorytree.scoring.own import ScoredCore
 
 FORMAT = 2
 _ARRAY, _SCALAR, _TUPLE = 101, 102, 103  # msgpack extension types
 DEEPEST = 32
+OWN = {"name": "own"}  # stands for a scorer of the user's own, which no file can hold
 GROWING = ("id_keys", "id_rows")  # the other arrays without a counter have one length for life
 KINDS = {"dense": DenseKeys, "sparse": SparseKeys, "named": NamedKeys}
 KINDS_OF_OPTION = {"paper": Paper, "principal": Principal, "metric": Metric}
@@ -46,8 +48,14 @@ def state_of(tree: Any) -> dict[str, Any]:
         inside = {name: array.copy() for name, array in core.arrays_in_use().items()}
         _blank_unused(inside)
         arrays |= {f"{part}.{name}": array for name, array in inside.items()}
-    if isinstance(tree._core, LearnedCore):
+    if hasattr(tree._core, "lore"):
         arrays |= {f"lore.{name}": array.copy() for name, array in tree._core.lore().items()}
+    if tree._features:
+        # Rows of one length lie together: the ids they belong to, then the numbers.
+        for width in {len(row) for row in tree._features.values()}:
+            ids = [id for id, row in tree._features.items() if len(row) == width]
+            arrays[f"features.{width}"] = np.stack([tree._features[id] for id in ids])
+            arrays[f"described.{width}"] = np.array(ids, np.int64)
     state |= {"kind": kind, "dimension": tree._keys.dimension, "vocabulary": tree._keys.vocabulary()}
     return state | {"routing": _plain(tree._core.routing), "arrays": arrays}
 
@@ -116,8 +124,10 @@ def restore(tree: Any, state: dict[str, Any]) -> None:
         return
     vocabulary = state["vocabulary"]
     keys = NamedKeys(vocabulary) if state["kind"] == "named" else KINDS[state["kind"]](state["dimension"])
-    core = make(keys.sparse, keys.dimension, tree._options, _made(state["routing"]))
-    if isinstance(core, LearnedCore):
+    for width, rows in _under("features", state["arrays"]).items():
+        tree._features |= dict(zip(state["arrays"][f"described.{width}"].tolist(), rows, strict=True))
+    core = make(keys.sparse, keys.dimension, tree._options, tree._features, _made(state["routing"]))
+    if isinstance(core, LearnedCore | ScoredCore):
         core.recall(_under("lore", state["arrays"]))
     for name, part in core.parts.items():
         part.adopt(_whole(part, _under(name, state["arrays"])))
@@ -163,6 +173,8 @@ def _padded(array: np.ndarray, blank: np.ndarray) -> np.ndarray:
 def save(tree: Any, path: str | os.PathLike, encode: Callable[[Any], Any] | None) -> None:
     """Write a tree to a file: to a new one beside it, which then takes its name."""
     state = state_of(tree)
+    if not isinstance(state["options"]["scorer"], str | dict):
+        state["options"]["scorer"] = OWN
     ids = np.array(list(state["values"]), np.int64)
     values = _packed(list(state.pop("values").values()), encode)
     arrays = state.pop("arrays", {})
@@ -186,7 +198,7 @@ def save(tree: Any, path: str | os.PathLike, encode: Callable[[Any], Any] | None
         raise
 
 
-def load(cls: Any, path: str | os.PathLike, decode: Callable[[Any], Any] | None) -> Any:
+def load(cls: Any, path: str | os.PathLike, decode: Callable[[Any], Any] | None, scorer: Any = None) -> Any:
     """Read a tree that `save` wrote."""
     from memorytree.forest import MemoryForest  # which imports this file by way of the tree
 
@@ -211,6 +223,10 @@ def load(cls: Any, path: str | os.PathLike, decode: Callable[[Any], Any] | None)
         raise
     except Exception as error:
         raise DamagedFile(f"{path} is not a whole saved tree: {error}") from error
+    if state["options"]["scorer"] == OWN:
+        if scorer is None:
+            raise InvalidOption(f"{path} was saved with a scorer of its own: load it with scorer=")
+        state["options"]["scorer"] = scorer
     # The caller's own function: its errors are the caller's.
     state["values"] = dict(zip(ids, map(decode, values) if decode else values, strict=True))
     tree = cls.__new__(cls)

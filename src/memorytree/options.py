@@ -14,9 +14,9 @@ from memorytree.engine.core import NOBODY
 from memorytree.engine.state import NONE, Settings
 from memorytree.errors import InvalidKey, InvalidOption, InvalidReward
 from memorytree.routing import Paper, Principal, paper, principal
-from memorytree.scoring import Metric, cosine, distance, metric
+from memorytree.scoring import Linear, Metric, Scorer, cosine, distance, metric
 
-SCORERS: dict[str, Any] = {"distance": distance, "cosine": cosine, "metric": metric}
+SCORERS: dict[str, Any] = {"distance": distance, "cosine": cosine, "metric": metric, "linear": Linear}
 ROUTINGS = ("auto", "paper", "principal")
 
 
@@ -52,8 +52,9 @@ def check(options: dict[str, Any]) -> dict[str, Any]:
     routing, scorer = options["routing"], options["scorer"]
     if not isinstance(routing, Paper | Principal) and not (isinstance(routing, str) and routing in ROUTINGS):
         raise InvalidOption(f"routing must be one of {', '.join(ROUTINGS)}, not {routing!r}")
-    if not isinstance(scorer, Metric) and not (isinstance(scorer, str) and scorer in SCORERS):
-        raise InvalidOption(f"scorer must be one of {', '.join(SCORERS)}, not {scorer!r}")
+    own = isinstance(scorer, Metric | Scorer) or callable(scorer)
+    if not own and not (isinstance(scorer, str) and scorer in SCORERS):
+        raise InvalidOption(f"scorer must be one of {', '.join(SCORERS)}, or a scorer of your own, not {scorer!r}")
     if not isinstance(options["center"], bool):
         raise InvalidOption(f"center must be True or False, not {options['center']!r}")
     seed = options["seed"]
@@ -185,3 +186,14 @@ def codes_for(labels: Any, n: int, known: dict[Any, int]) -> np.ndarray:
         if label is not None and (isinstance(label, bool) or not isinstance(label, str | int | np.integer)):
             raise InvalidOption(f"a label is a str, an int or None, not {label!r:.80}")
     return np.array([NONE if label is None else known.setdefault(label, len(known)) for label in labels], np.int64)
+
+
+def features_for(features: Any, n: int) -> np.ndarray:
+    """n rows of numbers."""
+    try:
+        rows = np.array(features, np.float32)
+    except (TypeError, ValueError) as error:
+        raise InvalidOption(f"features are rows of numbers: {error}") from None
+    if rows.ndim != 2 or len(rows) != n or not np.all(np.isfinite(rows)):
+        raise InvalidOption(f"{n} memories need as many rows of finite features, not an array of shape {rows.shape}")
+    return rows

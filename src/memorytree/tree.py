@@ -86,6 +86,7 @@ class MemoryTree:
         self._keys: Any = None  # DenseKeys, SparseKeys or NamedKeys, once there is a key
         self._core: Any = None  # Core, Grove or LearnedCore (cores.py)
         self._values: dict[int, Any] = {}
+        self._features: dict[int, np.ndarray] = {}  # of values, for scorers that read them
         self._labels: dict[Any, int] = {}  # labels that routers may learn from, as numbers
         self._lock = ReadersWriterLock()
         self._writer = Lock()  # held for the whole of a write, also while readers are let in
@@ -143,7 +144,7 @@ class MemoryTree:
         """The kind of keys this tree holds; the first key settles it."""
         if self._keys is None:
             keys = kind_for(x)
-            return keys, cores.make(keys.sparse, keys.dimension, self._options)
+            return keys, cores.make(keys.sparse, keys.dimension, self._options, self._features)
         return self._keys, self._core
 
     def _aside(self, work: Callable[[Any], Any]) -> Any:
@@ -160,13 +161,16 @@ class MemoryTree:
         self._aside(lambda core: core.regrow(node))
         return self._known()[1]
 
-    def insert(self, x: Any, value: Any, *, id: int | None = None, label: str | int | None = None) -> int:
+    def insert(
+        self, x: Any, value: Any, *, id: int | None = None, features: Any = None, label: str | int | None = None
+    ) -> int:
         """Store a memory and return its id.
 
         Args:
             x: the key: a 1-D array, a scipy sparse row, or a mapping {feature: weight}.
             value: any object.
             id: the id to give it (a memory that has it is replaced); by default the next free number.
+            features: numbers that describe the value, for scorers that read them.
             label: what it belongs to; principal routers keep memories of one label together where they can.
         """
         ids = np.array([NONE if id is None else options.whole("id", id, 0)])
@@ -174,16 +178,21 @@ class MemoryTree:
             keys, core = self._begin(x)
             row = keys.one(x, growing=True)
             codes = None if label is None else options.codes_for([label], 1, self._labels)
+            given = None if features is None else options.features_for([features], 1)
             self._write(keys, core, row, ids, [value], np.zeros(1, _INT64), 1)
-            if codes is not None:
-                self._label(ids, codes)
+            self._describe(ids, codes, given)
         return ids.item()
 
-    def _label(self, ids: np.ndarray, codes: np.ndarray) -> None:
-        """Tell the engine the labels of memories."""
+    def _describe(self, ids: np.ndarray, codes: np.ndarray | None, features: np.ndarray | None) -> None:
+        """Note labels and features of memories that have come."""
+        if codes is None and features is None:
+            return
         self._lock.acquire_write()
         try:
-            self._core.label(ids, codes)
+            if codes is not None:
+                self._core.label(ids, codes)
+            if features is not None:
+                self._features.update(zip(ids.tolist(), features, strict=True))
         finally:
             self._lock.release_write()
 
@@ -193,6 +202,7 @@ class MemoryTree:
         values: Iterable[Any],
         *,
         ids: Sequence[int] | np.ndarray | None = None,
+        features: Any = None,
         labels: Iterable[str | int | None] | None = None,
         progress: bool = False,
     ) -> np.ndarray:
@@ -202,6 +212,7 @@ class MemoryTree:
             X: a matrix (dense or scipy sparse) with a key in each row, or a list of mappings.
             values: as many values as there are keys.
             ids: the ids to give them.
+            features: a row of numbers for each value, for scorers that read them.
             labels: what each belongs to, or None.
             progress: show a progress bar.
         """
@@ -213,13 +224,16 @@ class MemoryTree:
             keys, core = self._begin(X)
             batch, n = keys.many(X, growing=True)
             codes = None if labels is None else options.codes_for(labels, n, self._labels)
+            given = None if features is None else options.features_for(features, n)
             done = np.zeros(1, np.int64)
             first = 0
             # Between two stretches waiting readers get a turn.
             for last in track([*range(STRETCH, n, STRETCH), n], "inserting", progress):
                 self._write(keys, core if self._core is None else self._core, batch, numbers, values, done, last)
-                if codes is not None:
-                    self._label(numbers[first:last], codes[first:last])
+                part = slice(first, last)
+                self._describe(
+                    numbers[part], codes if codes is None else codes[part], given if given is None else given[part]
+                )
                 first = last
         return numbers
 
@@ -235,7 +249,7 @@ class MemoryTree:
                 long_work = core.insert(batch, ids, done, last, removed)
                 for until, gone in removed:
                     self._values.update(zip(ids[first:until].tolist(), values[first:until], strict=True))
-                    del self._values[gone]
+                    self._forget(gone)
                     first = until
                 until = -(-done.item() // steps)
                 self._values.update(zip(ids[first:until].tolist(), values[first:until], strict=True))
@@ -245,6 +259,11 @@ class MemoryTree:
                 return
             core = self._regrow_aside(long_work)
 
+    def _forget(self, id: int) -> None:
+        """Let go of what is kept here of a memory."""
+        del self._values[id]
+        self._features.pop(id, None)
+
     @classmethod
     def build(
         cls,
@@ -252,6 +271,7 @@ class MemoryTree:
         values: Iterable[Any],
         *,
         ids: Sequence[int] | np.ndarray | None = None,
+        features: Any = None,
         labels: Iterable[str | int | None] | None = None,
         **settings: Any,
     ) -> Self:
@@ -276,6 +296,8 @@ class MemoryTree:
         core.fill(batch, numbers, None if labels is None else options.codes_for(labels, n, tree._labels))
         tree._keys, tree._core = keys, core
         tree._values = dict(zip(numbers.tolist(), values, strict=True))
+        if features is not None:
+            tree._describe(numbers, None, options.features_for(features, n))
         return tree
 
     def remove(self, id: int) -> None:
@@ -286,7 +308,7 @@ class MemoryTree:
             try:
                 assert self._core is not None
                 long_work = self._core.remove(id)
-                del self._values[id]
+                self._forget(id)
             finally:
                 self._lock.release_write()
             if long_work != NONE:
@@ -538,9 +560,15 @@ class MemoryTree:
         self._read(lambda tree: files.save(tree, path, encode))
 
     @classmethod
-    def load(cls, path: str | os.PathLike, *, decode: Callable[[Any], Any] | None = None) -> MemoryTree:
-        """The tree that `save` wrote; it goes on exactly as the saved one would have."""
-        return files.load(cls, path, decode)
+    def load(cls, path: str | os.PathLike, *, decode: Callable[[Any], Any] | None = None, scorer: Any = None) -> Self:
+        """The tree that `save` wrote; it goes on exactly as the saved one would have.
+
+        Args:
+            path: the file.
+            decode: turns what `encode` made of a value back into the value.
+            scorer: the scorer of one's own that the tree had, if it had one; no file holds code.
+        """
+        return files.load(cls, path, decode, scorer)
 
     def __getstate__(self) -> dict[str, Any]:
         return self._read(files.state_of)

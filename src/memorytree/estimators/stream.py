@@ -57,7 +57,7 @@ class StreamClassifier(Classifier):
     def learn_one(self, x: Mapping[Any, float], y: Any) -> None:
         """Learn from a row and remember it."""
         if self._features is None:
-            self._features = list(x)
+            self._features = sorted(x, key=str)  # sums of float32 depend on their order
         self._model.partial_fit(self._row(x), [y])
 
     def predict_proba_one(self, x: Mapping[Any, float], **_: Any) -> dict[Any, float]:

@@ -1,0 +1,214 @@
+"""Scorers in plain Python: a function or object of the user's own, and `linear`, the paper's, written the same way.
+
+A scorer is a function `(x, keys, features) -> scores`, or an object whose method `score` is one. x is the key asked for,
+keys those of the candidates (a matrix, scipy's where keys are sparse), features what was given with their values (a matrix,
+or None where nothing was). An object may also have `learn(x, keys, features, rewards)`, called with the memories that were
+rewarded. Routing finds the candidates, all memories of the leaves looked into; the scorer only ranks them.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import scipy.sparse
+
+from memorytree.engine import kernels
+from memorytree.engine.core import Core
+from memorytree.engine.search import AT_LEAF, BRANCH, HITS, PLACES, STEPS, WANTED
+from memorytree.engine.state import COUNT, LEFT, NODES, NONE
+from memorytree.errors import InvalidOption
+
+
+@runtime_checkable
+class Scorer(Protocol):
+    """What a scorer of one's own has at the least."""
+
+    def score(self, x: Any, keys: Any, features: np.ndarray | None) -> np.ndarray:
+        """One number for each candidate, the larger the better."""
+
+
+class Linear:
+    """`scorer="linear"`, the paper's f: linear in the products of the features of query and memory, trained to predict the
+    reward by Adagrad on the squared loss. It begins as the plain product of the two keys."""
+
+    def __init__(self, rate: float = 0.1):
+        self.rate = rate
+        self.weights = np.ones(1, np.float32)
+        self.squares = np.zeros(1, np.float32)
+        self.bias = np.zeros(2, np.float32)  # and its sum of squares
+
+    def _reach(self, dimension: int) -> None:
+        if len(self.weights) < dimension:
+            more = dimension - len(self.weights)
+            self.weights = np.concatenate([self.weights, np.ones(more, np.float32)])
+            self.squares = np.concatenate([self.squares, np.zeros(more, np.float32)])
+
+    def score(self, x: Any, keys: Any, features: np.ndarray | None) -> np.ndarray:
+        """The reward to expect of each memory."""
+        self._reach(keys.shape[1])
+        weights = self.weights[: keys.shape[1]]
+        if scipy.sparse.issparse(keys):
+            return (keys @ x.multiply(weights).T).toarray()[:, 0] + self.bias[0]
+        return keys @ (weights * x) + self.bias[0]
+
+    def learn(self, x: Any, keys: Any, features: np.ndarray | None, rewards: np.ndarray) -> None:
+        """One step for each memory, in order."""
+        self._reach(keys.shape[1])
+        for i, reward in enumerate(rewards.tolist()):
+            if scipy.sparse.issparse(keys):
+                product = x.multiply(keys[[i]]).tocsr()
+                where, values = product.indices, product.data
+            else:
+                where, values = slice(None, keys.shape[1]), x * keys[i]
+            error = np.float32(values @ self.weights[where] + self.bias[0] - reward)
+            g = error * values
+            self.squares[where] += g * g
+            self.weights[where] -= self.rate * g / np.sqrt(self.squares[where] + np.float32(1e-12))
+            self.bias[1] += error * error
+            self.bias[0] -= self.rate * error / np.sqrt(self.bias[1] + np.float32(1e-12))
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Everything learned, for saving."""
+        return {"weights": self.weights, "squares": self.squares, "bias": self.bias}
+
+    def adopt(self, arrays: dict[str, np.ndarray]) -> None:
+        """Be what `arrays` told."""
+        if any(array.dtype != np.float32 or not np.all(np.isfinite(array)) for array in arrays.values()):
+            raise ValueError("the weights of the scorer are not whole")
+        self.weights, self.squares, self.bias = (arrays[name].copy() for name in ("weights", "squares", "bias"))
+
+
+class ScoredCore:
+    """A tree whose candidates are ranked by a scorer in plain Python."""
+
+    def __init__(self, base: Core, scorer: Any, features: dict[int, np.ndarray]):
+        self.base = base
+        self.scorer = scorer
+        self.features = features  # by id; the tree's own dictionary
+        self.settings, self.routing = base.settings, base.routing
+
+    def __len__(self) -> int:
+        return len(self.base)
+
+    def __getattr__(self, name: str) -> Any:
+        """Everything but queries and learning is the tree's own affair."""
+        if name == "base":  # not there yet, while a copy is being made
+            raise AttributeError(name)
+        return getattr(self.base, name)
+
+    def copy(self) -> ScoredCore:
+        """A core of its own with the same content."""
+        return ScoredCore(self.base.copy(), deepcopy(self.scorer), self.features)
+
+    def lore(self) -> dict[str, np.ndarray]:
+        """What the scorer has learned, if it can tell."""
+        return self.scorer.arrays() if hasattr(self.scorer, "arrays") else {}
+
+    def recall(self, lore: dict[str, np.ndarray]) -> None:
+        """Give the scorer what it told."""
+        if lore:
+            self.scorer.adopt(lore)
+
+    def _row(self, X: Any, i: int) -> Any:
+        """Key i of a batch, as a scorer takes it."""
+        if not self.base.sparse:
+            return X[i]
+        bounds, features, weights = X
+        known = slice(bounds[i], bounds[i + 1])
+        there = features[known] >= 0  # features never stored match nothing
+        return _rows([weights[known][there]], [features[known][there]], self._columns(features))
+
+    def _columns(self, *more: np.ndarray) -> int:
+        stored = self.base.arrays_in_use()["key_features"]
+        return 1 + max(int(part.max(initial=0)) for part in (stored, *more))
+
+    def _candidates(self, ids: list[int], columns: int) -> tuple[Any, np.ndarray | None]:
+        """Keys and features of memories."""
+        arrays = self.base.arrays()
+        slots = [kernels.locate(self.base.tree, id)[1] for id in ids]
+        if self.base.sparse:
+            spans = [slice(first, first + count) for first, count in arrays["spans"][slots].tolist()]
+            keys = _rows([arrays["key_weights"][s] for s in spans], [arrays["key_features"][s] for s in spans], columns)
+        else:
+            keys = arrays["keys"][slots]
+        given = [self.features.get(id) for id in ids]
+        width = max((len(row) for row in given if row is not None), default=0)
+        if not width:
+            return keys, None
+        return keys, np.stack([np.zeros(width, np.float32) if row is None else row for row in given])
+
+    def _scores(self, x: Any, ids: list[int]) -> np.ndarray:
+        keys, features = self._candidates(ids, x.shape[1] if self.base.sparse else 0)
+        judge = self.scorer.score if hasattr(self.scorer, "score") else self.scorer
+        scores = np.asarray(judge(x, keys, features), np.float64).reshape(-1)
+        if scores.shape != (len(ids),) or np.any(np.isnan(scores)):
+            raise InvalidOption(f"the scorer must return {len(ids)} numbers, none of them NaN; it returned {scores!r:.80}")
+        return scores
+
+    def query(
+        self,
+        X: Any,
+        rows: tuple[int, int],
+        bounds: np.ndarray,
+        excluded: np.ndarray,
+        ids: np.ndarray,
+        scores: np.ndarray,
+        traces: np.ndarray,
+        beam: int,
+        explore: float,
+        draw: int,
+    ) -> None:
+        """Answer a range of rows: all memories of the leaves looked into are ranked by the scorer."""
+        nodes = self.base.arrays()["nodes"][: self.base.counters[NODES]]
+        largest = int(nodes[nodes[:, LEFT] == NONE, COUNT].max())
+        first, last = rows
+        k, all_of_them = ids.shape[1], min(len(self), beam * largest)
+        room = traces.shape[1] - PLACES - 2 * k if len(traces) else 0
+        for i in range(first, last):
+            found, plain = np.empty((i + 1, all_of_them), np.int64), np.empty((i + 1, all_of_them), np.float32)
+            trace = np.empty((i + 1, PLACES + 2 * all_of_them + max(room, 0)), np.int64)
+            self.base.query(X, (i, i + 1), bounds, excluded, found, plain, trace, beam, explore, draw)
+            candidates = found[i][found[i] != NONE]
+            # Exploring in a leaf returns some at random; they come in random order.
+            if trace[i, BRANCH] == AT_LEAF:
+                candidates = candidates[:k]
+            judged = self._scores(self._row(X, i), candidates.tolist()) if len(candidates) else np.empty(0)
+            best = np.argsort(-judged, kind="stable")[:k]
+            ids[i], scores[i] = NONE, -np.inf
+            ids[i, : len(best)], scores[i, : len(best)] = candidates[best], judged[best]
+            if len(traces):
+                traces[i, :PLACES] = trace[i, :PLACES]
+                traces[i, WANTED], traces[i, HITS] = k, len(best)
+                places = trace[i, PLACES : PLACES + 2 * all_of_them].reshape(-1, 2)
+                traces[i, PLACES : PLACES + 2 * len(best)] = places[best].reshape(-1)
+                path = min(room, 2 * int(trace[i, STEPS]))
+                traces[i, PLACES + 2 * k : PLACES + 2 * k + path] = trace[i, PLACES + 2 * all_of_them :][:path]
+
+    def update(
+        self, X: Any, traces: np.ndarray, ids: np.ndarray, rewards: np.ndarray, progress: np.ndarray, last: int
+    ) -> Any:
+        """Let the scorer learn, if it does, then the routers."""
+        first = progress.item() // (1 + self.settings.reroutes)
+        learned = 0
+        for i in range(first, last):
+            if hasattr(self.scorer, "learn"):
+                there = [j for j in range(ids.shape[1]) if ids[i, j] != NONE and not np.isnan(rewards[i, j])]
+                there = [j for j in there if kernels.locate(self.base.tree, ids[i, j])[1] != NONE]
+                if there:
+                    x = self._row(X, i)
+                    keys, features = self._candidates(ids[i, there].tolist(), x.shape[1] if self.base.sparse else 0)
+                    self.scorer.learn(x, keys, features, rewards[i, there])
+                    learned += 1
+        counts = self.base.update(X, traces, ids, rewards, progress, last)
+        counts[0] += learned
+        return counts
+
+
+def _rows(weights: list[np.ndarray], features: list[np.ndarray], columns: int) -> scipy.sparse.csr_matrix:
+    """Sparse rows as one matrix."""
+    bounds = np.cumsum([0, *(len(row) for row in weights)])
+    return scipy.sparse.csr_matrix(
+        (np.concatenate(weights), np.concatenate(features), bounds), shape=(len(weights), columns)
+    )

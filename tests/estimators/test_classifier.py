@@ -1,0 +1,166 @@
+"""MemoryTreeClassifier as scikit-learn's own checks and a user would see it."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.base import clone
+from sklearn.datasets import load_digits, make_blobs, make_classification
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from memorytree.errors import InvalidOption
+from memorytree.estimators import MemoryTreeClassifier
+
+
+@parametrize_with_checks([MemoryTreeClassifier(passes=1), MemoryTreeClassifier(supervision="none")])
+def test_what_scikit_learn_asks_of_a_classifier(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(X))
+    return X[order], y[order]
+
+
+def texts(n, seed=0):
+    """Short texts of three topics that share most of their words."""
+    rng = np.random.default_rng(seed)
+    topics = [("river", "water", "bank"), ("money", "loan", "bank"), ("tree", "leaf", "root")]
+    common = [f"word{i}" for i in range(60)]
+    labels = rng.integers(3, size=n)
+    rows = [" ".join([*rng.choice(topics[label], 2), *rng.choice(common, 6)]) for label in labels]
+    return TfidfVectorizer(dtype=np.float32).fit_transform(rows), np.array(["river", "money", "tree"])[labels]
+
+
+def test_it_is_about_as_good_as_the_better_of_neighbours_and_a_linear_model():
+    hard = make_classification(900, 20, n_informative=8, n_classes=6, n_clusters_per_class=2, random_state=0)
+    easy = make_blobs(900, centers=30, n_features=10, cluster_std=2.5, random_state=0)
+    for X, y in (hard, easy):
+        train, test = slice(0, 700), slice(700, None)
+        peers = KNeighborsClassifier(1), make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+        best = max(peer.fit(X[train], y[train]).score(X[test], y[test]) for peer in peers)
+        ours = np.mean(
+            [MemoryTreeClassifier(random_state=s).fit(X[train], y[train]).score(X[test], y[test]) for s in range(3)]
+        )
+        assert ours > best - 0.05
+
+
+@pytest.mark.parametrize("supervision", ["none", "reward", "labels"])
+def test_each_supervision_reads_digits(digits, supervision):
+    X, y = digits
+    model = MemoryTreeClassifier(supervision=supervision, passes=2, random_state=0).fit(X[:1200], y[:1200])
+    assert model.score(X[1200:], y[1200:]) > 0.93
+    chances = model.predict_proba(X[1200:])
+    np.testing.assert_allclose(chances.sum(axis=1), 1)
+    np.testing.assert_array_equal(model.classes_[chances.argmax(axis=1)], model.predict(X[1200:]))
+
+
+def test_the_memories_behind_a_prediction(digits):
+    X, y = digits
+    model = MemoryTreeClassifier(passes=1, random_state=0).fit(X[:600], y[:600])
+    [hits] = model.recall(X[700:701])
+    assert len(hits) == 20
+    assert all(y[hit.id] == hit.value for hit in hits)
+    [own] = model.recall(X[5:6])
+    assert own[0].id == 5
+
+
+def test_a_memory_that_is_removed_has_no_vote(digits):
+    X, y = digits
+    model = MemoryTreeClassifier(passes=1, random_state=0).fit(X[:600], y[:600])
+    while model.predict(X[:1])[0] == y[0]:
+        for hit in model.recall(X[:1])[0]:
+            if hit.value == y[0]:
+                model.memory_.remove(hit.id)
+    assert all(hit.value != y[0] for hit in model.recall(X[:1])[0][:5])
+
+
+def test_new_classes_may_come_at_any_time(digits):
+    X, y = digits
+    model = MemoryTreeClassifier(random_state=0)
+    for label in range(10):
+        model.partial_fit(X[:1000][y[:1000] == label], y[:1000][y[:1000] == label])
+        assert model.classes_.tolist() == list(range(label + 1))
+    assert model.score(X[1000:], y[1000:]) > 0.9
+
+
+def test_rows_one_by_one(digits):
+    X, y = digits
+    model = MemoryTreeClassifier(random_state=0)
+    for i in range(300):
+        model.partial_fit(X[i : i + 1], y[i : i + 1])
+    assert model.score(X[1000:], y[1000:]) > 0.85
+
+
+def test_a_drifting_stream_within_its_capacity():
+    """Every class moves slowly; what was right at the beginning would be wrong at the end."""
+    rng = np.random.default_rng(0)
+    model = MemoryTreeClassifier(capacity=160, random_state=0)
+    angles = np.arange(8) * np.pi / 4
+    right = []
+    for step in range(100):
+        labels = rng.integers(8, size=20)
+        turned = angles[labels] + np.pi * step / 100
+        X = np.stack([np.cos(turned), np.sin(turned), np.cos(2 * turned), np.sin(2 * turned)], axis=1)
+        X += 0.05 * rng.normal(size=X.shape)
+        if step >= 20:
+            right.append(model.score(X, labels))
+        model.partial_fit(X, labels)
+    assert len(model.memory_) == 160
+    assert np.mean(right[:40]) > 0.8
+    assert np.mean(right[40:]) > np.mean(right[:40]) - 0.05
+
+
+@pytest.mark.parametrize("supervision", ["none", "reward", "labels"])
+def test_sparse_rows(supervision):
+    X, y = texts(900)
+    model = MemoryTreeClassifier(supervision=supervision, random_state=0).fit(X[:700], y[:700])
+    assert model.score(X[700:], y[700:]) > 0.75
+    assert scipy.sparse.issparse(model.memory_.key(0))
+
+
+def test_clone_pickle_pipelines_and_grids(digits):
+    X, y = digits[0][:400], digits[1][:400]
+    model = MemoryTreeClassifier(passes=1, random_state=0).fit(X, y)
+    twin = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(twin.predict(X), model.predict(X))
+    twin.partial_fit(X[:50] + 1, y[:50])
+    model.partial_fit(X[:50] + 1, y[:50])
+    np.testing.assert_array_equal(twin.predict_proba(X), model.predict_proba(X))
+    assert not hasattr(clone(model), "memory_")
+    pipeline = make_pipeline(StandardScaler(), MemoryTreeClassifier(passes=1, random_state=0))
+    assert cross_val_score(pipeline, X, y, cv=3).mean() > 0.85
+    grid = GridSearchCV(MemoryTreeClassifier(passes=1, random_state=0), {"neighbors": [1, 10]}, cv=2).fit(X, y)
+    assert grid.best_score_ > 0.85
+
+
+@pytest.mark.parametrize("labels", [["a", "b"], [True, False], [3, 70000], [np.float64(1), np.float64(2)]])
+def test_any_type_of_label(labels):
+    X, y = make_blobs(80, centers=2, cluster_std=0.3, random_state=0)
+    names = np.array(labels)[y]
+    model = MemoryTreeClassifier(random_state=0).fit(X, names)
+    np.testing.assert_array_equal(model.predict(X), names)
+    assert model.predict(X).dtype == names.dtype
+
+
+def test_the_same_random_state_gives_the_same_model(digits):
+    X, y = digits[0][:500], digits[1][:500]
+    one, two = (MemoryTreeClassifier(passes=1, random_state=7).fit(X, y) for _ in range(2))
+    np.testing.assert_array_equal(one.predict_proba(digits[0]), two.predict_proba(digits[0]))
+
+
+def test_more_trees_and_bad_settings(digits):
+    X, y = digits[0][:500], digits[1][:500]
+    assert MemoryTreeClassifier(trees=3, passes=1, random_state=0).fit(X, y).score(X, y) > 0.9
+    for bad in ({"supervision": "teacher"}, {"passes": -1}, {"neighbors": 0}):
+        with pytest.raises(InvalidOption):
+            MemoryTreeClassifier(**bad).fit(X, y).predict(X)

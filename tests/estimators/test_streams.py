@@ -1,0 +1,82 @@
+"""Progressive validation and the classifier in river's manner."""
+
+import math
+
+import numpy as np
+import pytest
+
+from memorytree.errors import InvalidKey
+from memorytree.estimators import MemoryTreeClassifier, StreamClassifier, progressive
+
+
+class Parrot:
+    """Says what it heard last."""
+
+    last = None
+
+    def predict_one(self, x):
+        return self.last
+
+    def learn_one(self, x, y):
+        self.last = y
+
+
+def test_counts_and_bits():
+    progress = progressive(Parrot(), [({}, label) for label in "aaaabbba"])
+    assert progress.rows == 8
+    assert progress.mistakes == 3  # the first, and the two changes
+    assert progress.constant_error == 3 / 8
+    assert progress.entropy_reduction == pytest.approx(math.log2(5 / 8) - math.log2(5 / 8))
+    assert progress.curve == [(1, 1.0), (2, 0.5), (4, 0.25), (8, 0.375)]
+    assert "8 rows" in str(progress)
+
+
+def test_nothing_is_seen_before_it_is_predicted(rng):
+    """With labels that have nothing to do with the rows no model can do better than guess."""
+    X, y = rng.normal(size=(400, 5)), rng.integers(10, size=400)
+    assert progressive(MemoryTreeClassifier(random_state=0), zip(X, y, strict=True)).error > 0.8
+
+
+def test_classes_in_clusters_are_learned_from_few_rows(rng):
+    centers = rng.normal(size=(20, 8)) * 4
+    y = rng.integers(20, size=500)
+    X = centers[y] + rng.normal(size=(500, 8))
+    rows = [dict(enumerate(row)) for row in X.tolist()]
+    stream = progressive(StreamClassifier(seed=0), zip(rows, y.tolist(), strict=True), show=True)
+    batch = progressive(MemoryTreeClassifier(random_state=0), zip(X, y, strict=True))
+    assert stream.mistakes == batch.mistakes
+    assert stream.error < 0.15
+    assert stream.entropy_reduction > 3
+
+
+def test_features_that_come_and_go():
+    model = StreamClassifier(seed=0)
+    assert model.predict_one({"a": 1.0}) is None
+    model.learn_one({"a": 1.0, "b": 0.0}, "x")
+    model.learn_one({"a": 0.0}, "y")
+    assert model.predict_one({"a": 0.9, "c": 5.0}) == "x"
+    with pytest.raises(InvalidKey, match="must be numbers"):
+        model.predict_one({"a": "red"})
+
+
+def test_what_river_asks_of_a_classifier():
+    from river.checks import yield_checks
+
+    model = StreamClassifier(seed=0)
+    for check in yield_checks(model):
+        check(model.clone())
+
+
+def test_it_works_in_a_pipeline_of_river():
+    from river import datasets, evaluate, metrics, preprocessing
+
+    model = preprocessing.StandardScaler() | StreamClassifier(seed=0)
+    score = evaluate.progressive_val_score(datasets.Phishing().take(400), model, metrics.Accuracy())
+    assert score.get() > 0.75
+
+
+def test_a_number_too_many_is_no_crash(rng):
+    model = MemoryTreeClassifier(random_state=0)
+    model.partial_fit(rng.normal(size=(5, 3)), np.arange(5))
+    with pytest.raises(ValueError, match="features"):
+        model.predict(rng.normal(size=(1, 4)))

@@ -1,0 +1,109 @@
+"""Scorers in plain Python: functions and objects of the user's own, and the paper's linear one."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from memorytree import MemoryTree
+from memorytree.errors import InvalidOption
+
+
+def minus_distance(x, keys, features):
+    return -np.linalg.norm(keys - x, axis=1)
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_a_function_ranks_what_routing_finds(rng, beam):
+    keys = rng.normal(size=(300, 6)).astype(np.float32)
+    own, fused = MemoryTree(scorer=minus_distance, seed=0), MemoryTree(seed=0)
+    for tree in (own, fused):
+        tree.insert_many(keys, range(300))
+    asked = rng.normal(size=(40, 6)).astype(np.float32)
+    a, b = own.query_many(asked, k=5, beam=beam), fused.query_many(asked, k=5, beam=beam)
+    np.testing.assert_array_equal(a.ids, b.ids)
+    np.testing.assert_allclose(a.scores, b.scores, rtol=1e-5)
+    hits, other = own.query(asked[0], k=5, beam=beam), fused.query(asked[0], k=5, beam=beam)
+    assert hits.ids == other.ids
+    assert hits.receipt.path == other.receipt.path
+    assert hits.receipt.hits == other.receipt.hits
+
+
+def test_it_may_read_the_features_of_values(rng):
+    keys = rng.normal(size=(60, 3))
+    wanted = rng.permutation(60)
+    tree = MemoryTree(scorer=lambda x, keys, features: features[:, 0], seed=0, leaf_factor=100)
+    tree.insert_many(keys, range(60), features=wanted[:, None])
+    assert tree.query(keys[0])[0].value == int(np.argmax(wanted))
+    tree.remove(int(np.argmax(wanted)))
+    assert tree.query(keys[0])[0].value == int(np.argsort(wanted)[-2])
+    with pytest.raises(InvalidOption, match="rows of finite features"):
+        tree.insert(keys[0], 0, features=[np.nan])
+
+
+class Counting:
+    """Learns how often each memory's first feature was rewarded."""
+
+    def __init__(self):
+        self.seen = []
+
+    def score(self, x, keys, features):
+        return keys[:, 0]
+
+    def learn(self, x, keys, features, rewards):
+        self.seen.append((keys.shape, rewards.tolist()))
+
+
+def test_an_object_may_learn():
+    scorer = Counting()
+    tree = MemoryTree(scorer=scorer, seed=0)
+    tree.insert_many([[1.0], [2.0], [3.0]], "abc")
+    hits = tree.query([0.0], k=3)
+    assert hits.values == ["c", "b", "a"]
+    assert tree.update(hits, [1.0, None, 0.0]).learned == 1
+    assert scorer.seen == [((2, 1), [1.0, 0.0])]
+
+
+@pytest.mark.parametrize("answer", [[1.0], [np.nan, 0.0, 0.0], "abc"])
+def test_a_scorer_that_answers_nonsense_is_told_so(answer):
+    tree = MemoryTree(scorer=lambda x, keys, features: answer, seed=0)
+    tree.insert_many([[1.0], [2.0], [3.0]], "abc")
+    with pytest.raises((InvalidOption, ValueError)):
+        tree.query([0.0])
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_linear_learns_which_products_pay(rng, sparse):
+    """The reward is whether two hidden features agree; the others only distract."""
+    keys = rng.choice([-1.0, 1.0], size=(300, 12)).astype(np.float32)
+    labels = (keys[:, 0] > 0) * 2 + (keys[:, 1] > 0)
+    form = scipy.sparse.csr_matrix if sparse else np.asarray
+    tree = MemoryTree(scorer="linear", routing="paper" if sparse else "auto", seed=0, leaf_factor=30)
+    tree.insert_many(form(keys), labels.tolist())
+
+    def error():
+        hits = tree.query_many(form(keys), beam=2, exclude=np.arange(300)[:, None])
+        return np.mean(labels[hits.ids[:, 0]] != labels)
+
+    before = error()
+    for _ in range(3):
+        hits = tree.query_many(form(keys), k=5, beam=2, exclude=np.arange(300)[:, None])
+        tree.update_many(hits, (labels[hits.ids] == labels[:, None]).astype(float))
+    assert before > 0.15
+    assert error() < before / 3
+
+
+def test_linear_is_saved_and_own_scorers_are_asked_for(tmp_path, rng):
+    tree = MemoryTree(scorer="linear", seed=0)
+    keys = rng.normal(size=(100, 4)).astype(np.float32)
+    tree.insert_many(keys, range(100), features=keys)
+    tree.update(tree.query(keys[0], k=3), [1.0, 0.0, 0.5])
+    tree.save(tmp_path / "tree")
+    twin = MemoryTree.load(tmp_path / "tree")
+    assert twin.query(keys[1], k=5).scores == tree.query(keys[1], k=5).scores
+    np.testing.assert_array_equal(twin._features[3], keys[3])
+    own = MemoryTree(scorer=minus_distance, seed=0)
+    own.insert_many(keys, range(100))
+    own.save(tmp_path / "own")
+    with pytest.raises(InvalidOption, match="scorer="):
+        MemoryTree.load(tmp_path / "own")
+    assert MemoryTree.load(tmp_path / "own", scorer=minus_distance).query(keys[5])[0].value == 5
