@@ -61,15 +61,12 @@ class StreamClassifier(Classifier):
         self._model.partial_fit(self._row(x), [y])
 
     def predict_proba_one(self, x: Mapping[Any, float], **_: Any) -> dict[Any, float]:
-        """The probability of each label that the memories behind the prediction carry."""
+        """The probability of each label seen so far; none where no memory behind the prediction carries it."""
         if self._features is None:
             return {}
         [chances] = self._model.predict_proba(self._row(x))
-        return {
-            label: chance for label, chance in zip(self._model.classes_.tolist(), chances.tolist(), strict=True) if chance
-        }
+        return dict(zip(self._model.classes_.tolist(), chances.tolist(), strict=True))
 
     def predict_one(self, x: Mapping[Any, float], **_: Any) -> Any:
         """The likeliest label, or None before there is any."""
-        chances = self.predict_proba_one(x)
-        return max(chances, key=chances.__getitem__) if chances else None
+        return None if self._features is None else self._model.predict(self._row(x)).tolist()[0]
