@@ -18,11 +18,12 @@ import numpy as np
 from memorytree import cores, files, options
 from memorytree.engine.core import NO_TRACES, NOBODY
 from memorytree.engine.search import ACTION, AT_NODE, BRANCH, EXPLORED, EXPLORED_GENERATION, HITS, PLACES, STEPS
-from memorytree.engine.state import NONE
+from memorytree.engine.state import LINKED, NONE
 from memorytree.errors import InvalidOption, InvalidReceipt, UnknownId
 from memorytree.hits import BRANCHES, HitMatrix, Hits, Receipt, blank_trace
 from memorytree.inspection import Explanation, Stats, draw_text, draw_tree, explain, measure
 from memorytree.keys import kind_for
+from memorytree.links import Links
 from memorytree.locks import ReadersWriterLock
 from memorytree.progress import track
 
@@ -87,6 +88,7 @@ class MemoryTree:
         self._core: Any = None  # Core, Grove or LearnedCore (cores.py)
         self._values: dict[int, Any] = {}
         self._features: dict[int, np.ndarray] = {}  # of values, for scorers that read them
+        self._links = Links()  # memories that were rewarded together
         self._labels: dict[Any, int] = {}  # labels that routers may learn from, as numbers
         self._lock = ReadersWriterLock()
         self._writer = Lock()  # held for the whole of a write, also while readers are let in
@@ -321,8 +323,9 @@ class MemoryTree:
             hits: what `query` returned, or its receipt (also as the dictionary that `Receipt.to_dict` made).
             rewards: for each hit a number in [0, 1], or None where none was observed.
 
-        Routers learn from the explored node as in the paper's Algorithm 3; then d memories are rerouted. Where the node has
-        gone since, nothing is learned from it and the result counts that.
+        A scorer that learns does so at once. Routers of paper routing learn from the explored node (Algorithm 3); where it
+        has gone since, nothing is learned from it and the result counts that; then d memories are rerouted. Principal
+        routers learn when `learn` is called: memories that were rewarded together (at least 0.5) are then kept together.
         """
         with self._writer:
             keys, core = self._known()
@@ -375,6 +378,11 @@ class MemoryTree:
                 learned += core.update(batch, traces, ids, rewards, done, last)
             finally:
                 self._lock.release_write()
+        if core.routing.rebuilds:
+            for row, good in zip(ids.tolist(), (rewards >= 0.5).tolist(), strict=True):
+                self._links.join(id for id, rewarded in zip(row, good, strict=True) if rewarded and id in self._values)
+            if len(self._links) > 2 * len(self._values) + STRETCH:
+                self._links.prune(self._values)
         return Learned(*learned.tolist())
 
     def reroute(self, times: int) -> None:
@@ -385,11 +393,24 @@ class MemoryTree:
                 self._aside(lambda core: core.reroute(times))
 
     def learn(self, passes: int = 1) -> None:
-        """Let the routers learn from what the memories are known by today, then place every memory by them."""
+        """The explicit learning step: routers learn, then every memory is placed by them.
+
+        Principal routers are cut anew, so that memories of one label, and those that were rewarded together, stay together;
+        a learned space is looked at with today's eyes. Paper routers see all memories pass by `passes` times.
+        """
         options.whole("passes", passes, 1)
         with self._writer:
-            if self._core is not None:
-                self._aside(lambda core: core.relearn(passes))
+            if self._core is None:
+                return
+            self._links.prune(self._values)
+            linked = self._links.grouped(self._values)
+            groups = LINKED + np.unique(linked[:, 1], return_inverse=True)[1].reshape(-1)
+
+            def work(core: Any) -> None:
+                core.label(linked[:, 0].copy(), groups)
+                core.relearn(passes)
+
+            self._aside(work)
 
     def sweep(self) -> int:
         """Put every memory where today's routers send it, without learning; returns how many moved.

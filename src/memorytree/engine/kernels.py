@@ -26,6 +26,7 @@ from memorytree.engine.state import (
     LABEL,
     LEAF,
     LEFT,
+    LINKED,
     MEMORIES,
     NEXT_ID,
     NODES,
@@ -111,10 +112,10 @@ def fill(tree, X, ids):
 
 @kernel
 def label(tree, ids, labels):
-    """Give memories that are there labels."""
+    """Give memories that are there labels. What was inferred from rewards (LINKED and up) never replaces what was given."""
     for i in range(ids.shape[0]):
         row = layout.row_of_id(tree, ids[i])
-        if row != NONE:
+        if row != NONE and (labels[i] < LINKED or tree.rows[row, LABEL] == NONE or tree.rows[row, LABEL] >= LINKED):
             tree.rows[row, LABEL] = labels[i]
 
 

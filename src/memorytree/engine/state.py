@@ -26,6 +26,7 @@ NONE = -1
 
 # Columns of `rows`: where the memory lies, its neighbours in the order of last use, and its label's number or NONE.
 SLOT, LEAF, OLDER, NEWER, LABEL, ROW_WIDTH = range(6)
+LINKED = 2**30  # numbers from here on are no labels but groups of memories that were rewarded together
 
 # Entries of `counters`.
 (

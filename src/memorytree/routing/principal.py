@@ -63,9 +63,10 @@ def point_between(tree, node, slot, other):
 
 
 @helper
-def average_by_label(tree, sample, projections):
+def average_by_label(tree, sample, projections, mean):
     """Where memories have labels, let each speak with the voice of its label: the direction is then the one along which
-    labels differ most, and memories of one label stay together."""
+    labels differ most, and memories of one label stay together. Those that are alone with their label, or have none, say
+    nothing if at least a quarter are not: their voice is mostly noise."""
     size = 8
     while size < 2 * sample.shape[0]:
         size *= 2
@@ -81,9 +82,14 @@ def average_by_label(tree, sample, projections):
         labels[place], places[i] = label, place
         totals[place] += projections[i]
         counts[place] += 1
+    in_company = 0
     for i in range(sample.shape[0]):
-        if places[i] != NONE:
+        in_company += places[i] != NONE and counts[places[i]] > 1
+    for i in range(sample.shape[0]):
+        if places[i] != NONE and counts[places[i]] > 1:
             projections[i] = totals[places[i]] / counts[places[i]]
+        elif 4 * in_company >= sample.shape[0]:
+            projections[i] = mean
 
 
 @helper
@@ -98,7 +104,7 @@ def turn_along_spread(tree, node, sample, iterations):
         for i in range(sample.shape[0]):
             projections[i] = margin(tree, node, load_key(tree, sample[i]))
             mean += projections[i] / sample.shape[0]
-        average_by_label(tree, sample, projections)
+        average_by_label(tree, sample, projections, mean)
         scale = 0.0
         for i in range(sample.shape[0]):
             projections[i] -= mean
