@@ -1,6 +1,7 @@
-"""What stands behind a `MemoryTree`: one tree (`engine.core.Core`), several (`Grove`), or trees over a learned space.
+"""What stands behind a `MemoryTree`: one tree (`engine.core.Core`), several (`Grove`), trees over a learned space, or lists
+of memories by term (`routing.terms.TermsCore`).
 
-All three take keys as batches and have the same methods; the face above does not know which it has.
+All of them take keys as batches and have the same methods; the face above does not know which it has.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from memorytree.engine.core import NO_TRACES, Core
 from memorytree.engine.merge import merge_rows
 from memorytree.engine.state import NONE, SLOT, Settings
 from memorytree.errors import InvalidOption
-from memorytree.routing import principal
+from memorytree.routing import Terms, TermsCore, principal
 from memorytree.scoring import distance
 from memorytree.scoring.metric import Metric, Space
 
@@ -142,7 +143,9 @@ class Grove:
         merge_rows(self.shown.tree, found, values, *rows, ids, scores, traces)
 
 
-def make(sparse: bool, dimension: int, settings: dict[str, Any], routing: Any = None) -> Core | Grove | LearnedCore:
+def make(
+    sparse: bool, dimension: int, settings: dict[str, Any], routing: Any = None
+) -> Core | Grove | LearnedCore | TermsCore:
     """What stands behind a tree with these options; a routing that was settled earlier may be given."""
     routing = routing or options.routing_of(settings, sparse)
     basic, scorer = options.settings_of(settings, routing), options.scorer_of(settings)
@@ -150,6 +153,8 @@ def make(sparse: bool, dimension: int, settings: dict[str, Any], routing: Any = 
         if sparse:
             raise InvalidOption('scorer="metric" needs dense keys')
         return LearnedCore(Space(scorer, dimension), basic, routing, settings["trees"] or 1)
+    if isinstance(routing, Terms):
+        return TermsCore(basic, routing, scorer)
     if settings["trees"]:
         return plant(sparse, dimension, basic, routing, scorer, settings["trees"])
     return Core(sparse, dimension, basic, routing, scorer)

@@ -22,7 +22,8 @@ from memorytree.engine.core import Core
 from memorytree.engine.state import NONE, USED
 from memorytree.errors import DamagedFile, UnsupportedValue
 from memorytree.keys import DenseKeys, NamedKeys, SparseKeys
-from memorytree.routing import Paper, Principal
+from memorytree.routing import Paper, Principal, Terms, TermsCore
+from memorytree.routing.terms import check_lists
 from memorytree.scoring import Metric
 
 FORMAT = 2
@@ -30,7 +31,7 @@ _ARRAY, _SCALAR, _TUPLE = 101, 102, 103  # msgpack extension types
 DEEPEST = 32
 GROWING = ("id_keys", "id_rows")  # the other arrays without a counter have one length for life
 KINDS = {"dense": DenseKeys, "sparse": SparseKeys, "named": NamedKeys}
-KINDS_OF_OPTION = {"paper": Paper, "principal": Principal, "metric": Metric}
+KINDS_OF_OPTION = {"paper": Paper, "principal": Principal, "terms": Terms, "metric": Metric}
 
 
 def state_of(tree: Any) -> dict[str, Any]:
@@ -45,7 +46,7 @@ def state_of(tree: Any) -> dict[str, Any]:
         inside = {name: array.copy() for name, array in core.arrays_in_use().items()}
         _blank_unused(inside)
         arrays |= {f"{part}.{name}": array for name, array in inside.items()}
-    if isinstance(tree._core, LearnedCore):
+    if isinstance(tree._core, LearnedCore | TermsCore):
         arrays |= {f"lore.{name}": array.copy() for name, array in tree._core.lore().items()}
     state |= {"kind": kind, "dimension": tree._keys.dimension, "vocabulary": tree._keys.vocabulary()}
     return state | {"routing": _plain(tree._core.routing), "arrays": arrays}
@@ -115,12 +116,14 @@ def restore(tree: Any, state: dict[str, Any]) -> None:
     vocabulary = state["vocabulary"]
     keys = NamedKeys(vocabulary) if state["kind"] == "named" else KINDS[state["kind"]](state["dimension"])
     core = make(keys.sparse, keys.dimension, tree._options, _made(state["routing"]))
-    if isinstance(core, LearnedCore):
+    if isinstance(core, LearnedCore | TermsCore):
         core.recall(_under("lore", state["arrays"]))
     for name, part in core.parts.items():
         part.adopt(_whole(part, _under(name, state["arrays"])))
         if set(tree._values) != set(part.arrays()["row_ids"][: len(part)].tolist()):
             raise ValueError("values and memories do not have the same ids")
+    if isinstance(core, TermsCore):
+        check_lists(core)
     tree._keys, tree._core = keys, core
 
 
