@@ -57,7 +57,9 @@ def check(options: dict[str, Any]) -> dict[str, Any]:
     if (routing == "terms" or isinstance(routing, Terms)) and options["trees"]:
         raise InvalidOption('routing="terms" has no trees to make a forest of: use MemoryTree')
     if isinstance(routing, Terms) and not _are_sound(routing):
-        raise InvalidOption(f"the settings of term lists are positive numbers, breadth, scored and homes at least 1: {routing}")
+        raise InvalidOption(
+            f"the settings of term lists are positive numbers, breadth, scored and homes at least 1: {routing}"
+        )
     if not isinstance(options["center"], bool):
         raise InvalidOption(f"center must be True or False, not {options['center']!r}")
     seed = options["seed"]

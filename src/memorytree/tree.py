@@ -41,7 +41,8 @@ class MemoryTree:
 
     Args:
         routing: "principal" (a full leaf is cut along its main direction, routers then stay), "paper" (routers train
-            themselves as memories pass), or "auto": principal for dense keys, paper for sparse ones.
+            themselves as memories pass), "terms" (sparse keys only: lists of memories by term, and weights of terms that
+            learn from rewards), or "auto": principal for dense keys, terms for sparse ones.
         scorer: "distance" (the nearest fits best) or "cosine".
         balance: the paper's alpha: how strongly learning routers prefer even sides.
         leaf_factor: the paper's c: a leaf holds at most max(8, ceil(c ln n)) memories.
@@ -83,7 +84,7 @@ class MemoryTree:
             }
         )  # fmt: skip
         self._keys: Any = None  # DenseKeys, SparseKeys or NamedKeys, once there is a key
-        self._core: Any = None  # Core, Grove or LearnedCore (cores.py)
+        self._core: Any = None  # Core, Grove, LearnedCore (cores.py) or TermsCore (routing/terms.py)
         self._values: dict[int, Any] = {}
         self._lock = ReadersWriterLock()
         self._writer = Lock()  # held for the whole of a write, also while readers are let in
@@ -266,7 +267,8 @@ class MemoryTree:
             rewards: for each hit a number in [0, 1], or None where none was observed.
 
         Routers learn from the explored node as in the paper's Algorithm 3; then d memories are rerouted. Where the node has
-        gone since, nothing is learned from it and the result counts that.
+        gone since, nothing is learned from it and the result counts that. Term lists and a learned metric learn from the
+        rewards of every query.
         """
         with self._writer:
             keys, core = self._known()
@@ -361,7 +363,8 @@ class MemoryTree:
             x: the key.
             k: how many to return.
             explore: the paper's epsilon: with this probability one decision is left to chance, so that `update` can learn.
-            beam: how many leaves to look into, the likeliest first; a query that does explore looks into one.
+            beam: how many leaves to look into, the likeliest first; a query that does explore looks into one. With term
+                lists: how many times as many lists to read and memories to score.
             exclude: ids to leave out.
             draw: a number that fixes what chance decides when exploring.
         """

@@ -96,16 +96,14 @@ def push(costs, nodes, size, cost, node):
 
 
 @helper
-def pop(costs, nodes, size):
-    """Take the top off a heap that had `size` entries, and put it behind the end."""
-    top_cost, top_node = costs[0], nodes[0]
-    cost, node = costs[size - 1], nodes[size - 1]
+def replace_top(costs, nodes, size, cost, node):
+    """Let another take the place of the top of a heap."""
     place = 0
     while True:
         child = 2 * place + 1
-        if child >= size - 1:
+        if child >= size:
             break
-        if child + 1 < size - 1 and costs[child + 1] < costs[child]:
+        if child + 1 < size and costs[child + 1] < costs[child]:
             child += 1
         if costs[child] >= cost:
             break
@@ -114,6 +112,13 @@ def pop(costs, nodes, size):
         place = child
     costs[place] = cost
     nodes[place] = node
+
+
+@helper
+def pop(costs, nodes, size):
+    """Take the top off a heap that had `size` entries, and put it behind the end."""
+    top_cost, top_node = costs[0], nodes[0]
+    replace_top(costs, nodes, size - 1, costs[size - 1], nodes[size - 1])
     return top_cost, top_node
 
 

@@ -514,8 +514,8 @@ def rebuild(tree, lists):
 # ---- answers
 
 Prepared = namedtuple("Prepared", "table values terms squared_length")
-"""A query: an open-addressing table from its terms to its weights, how many features it has, and the sum of their squares
-by importance."""
+"""A query: an open-addressing table from its terms to its weights (0 where there is none, so that comparing takes no
+branch), how many features it has, and the sum of the squares of their weights by importance."""
 
 
 @helper
@@ -538,10 +538,9 @@ def prepare(lists, x, terms, weights):
     size = SMALLEST_TABLE
     while size < 8 * terms.shape[0]:
         size *= 2
-    table = np.empty(size, np.int32)
+    table, values = np.empty(size, np.int32), np.empty(size, np.float32)
     for place in range(size):
-        table[place] = NONE
-    values = np.empty(size, np.float32)
+        table[place], values[place] = NONE, 0
     squared_length = 0.0
     for j in range(terms.shape[0]):
         place = place_in(table, terms[j])
@@ -577,6 +576,24 @@ def choose_lists(lists, terms, weights, beam):
         number = taken
         left -= lists.lists[terms[j], LENGTH]
     return chosen[:taken], number
+
+
+@helper
+def entries_in(lists, x, terms, order, number):
+    """How many entries the lists hold that a query is to read."""
+    entries = np.int64(0) if x[0].shape[0] else lists.lists[NO_FEATURE, LENGTH]
+    for j in range(number):
+        entries += lists.lists[terms[order[j]], LENGTH]
+    return entries
+
+
+@kernel
+def entries_for(tree, lists, X):
+    """The same for the first key of a batch."""
+    x = row_of(tree, X, 0)
+    terms, weights = known_terms(lists, x)
+    order, number = choose_lists(lists, terms, weights, 1)
+    return entries_in(lists, x, terms, order, number)
 
 
 @helper
@@ -620,13 +637,11 @@ def select(tree, lists, rows, sums, used, found, promises, candidates):
         if row == GONE:
             continue
         hope = promise(tree, np.float64(sums[used[u]]), np.float64(lists.lengths[row]))
-        if filled == promises.shape[0]:
-            if hope <= promises[0]:
-                continue
-            search.pop(promises, candidates, filled)
-            filled -= 1
-        search.push(promises, candidates, filled, hope, row)
-        filled += 1
+        if filled < promises.shape[0]:
+            search.push(promises, candidates, filled, hope, row)
+            filled += 1
+        elif hope > promises[0]:
+            search.replace_top(promises, candidates, filled, hope, row)
     return filled
 
 
@@ -670,12 +685,13 @@ def query_rows(tree, lists, X, first, last, bounds, excluded, ids, scores, trace
             if uniform(stream) < explore:
                 swapped = below(stream, number)
                 if traces.shape[0]:
-                    traces[i, BRANCH], traces[i, EXPLORED], traces[i, EXPLORED_GENERATION] = AT_LEAF, terms[order[swapped]], 0
+                    traces[i, BRANCH], traces[i, EXPLORED], traces[i, EXPLORED_GENERATION] = (
+                        AT_LEAF,
+                        terms[order[swapped]],
+                        0,
+                    )
                 order[swapped] = order[number]
-        entries = np.int64(1) if x[0].shape[0] else lists.lists[NO_FEATURE, LENGTH] + 1
-        for j in range(number):
-            entries += lists.lists[terms[order[j]], LENGTH]
-        entries = min(entries, memories + 1)
+        entries = min(entries_in(lists, x, terms, order, number), memories) + 1
         if 2 * entries > rows.shape[0]:
             size = 1024
             while size < 2 * entries:
@@ -715,9 +731,7 @@ def cosine_of(tree, lists, slot, prepared):
     for j in range(terms.shape[0]):
         weight = np.float64(lists.importance[terms[j]]) * weights[j]
         squared_length += weight * weights[j]
-        place = place_in(prepared.table, terms[j])
-        if prepared.table[place] != NONE:
-            product += weight * prepared.values[place]
+        product += weight * prepared.values[place_in(prepared.table, terms[j])]
     lengths = np.sqrt(squared_length * prepared.squared_length)
     return product / lengths if lengths > 0 else 0.0, squared_length
 
@@ -734,9 +748,8 @@ def add_gradient(tree, lists, slot, prepared, pull, cosine, squared_length):
     across, along = pull / np.sqrt(squared_length * prepared.squared_length), pull * cosine / (2 * squared_length)
     for j in range(terms.shape[0]):
         weight = np.float64(lists.importance[terms[j]]) * weights[j]
-        place = place_in(prepared.table, terms[j])
-        shared = prepared.values[place] if prepared.table[place] != NONE else np.float32(0)
-        lists.gradient[terms[j]] += weight * (across * shared - along * weights[j])
+        other = prepared.values[place_in(prepared.table, terms[j])]
+        lists.gradient[terms[j]] += weight * (across * other - along * weights[j])
 
 
 @helper

@@ -41,7 +41,7 @@ def terms(
     breadth: float = 16.0,
     reads: float = 64.0,
     scored: int = 32,
-    homes: int = 4,
+    homes: int = 8,
     temperature: float = 20.0,
     rate: float = 0.1,
 ) -> Terms:
@@ -98,6 +98,18 @@ class TermsCore:
         """What has been learned of some features; 1 where nothing."""
         known = self._terms_of(features)
         return np.where(known == NONE, 1, engine.arrays_of(self.lists)["importance"][known])
+
+    def entries_read(self, row: Any) -> int:
+        """How many entries of lists a query for the first key of a batch looks at."""
+        return int(engine.entries_for(self.raw.tree, self.lists, row))
+
+    def bytes_in_use(self) -> int:
+        """Bytes of the lists and of what has been learned."""
+        return sum(array.nbytes for array in self.lore().values()) + engine.arrays_of(self.lists)["places"].nbytes
+
+    def bytes_in_all(self) -> int:
+        """The same with the room for growth."""
+        return sum(array.nbytes for array in engine.arrays_of(self.lists).values())
 
     def lore(self) -> dict[str, np.ndarray]:
         """The lists and what has been learned, as copies without room for growth; what is not in use is blank."""

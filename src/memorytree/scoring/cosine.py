@@ -53,10 +53,8 @@ def weighed_dissimilarity(tree, slot, prepared, importance):
     product = 0.0
     for j in range(first, last):
         weight = np.float64(importance[terms[j]]) * weights[j]
-        place = place_in(prepared.table, terms[j])
         key_squared += weight * weights[j]
-        if prepared.table[place] != NONE:
-            product += weight * prepared.values[place]
+        product += weight * prepared.values[place_in(prepared.table, terms[j])]
     lengths = np.sqrt(prepared.squared_length * key_squared)
     # Rounding puts no other key before an equal one.
     return max(1.0 - product / lengths, 0.0) if lengths > 0 else 1.0

@@ -65,13 +65,10 @@ def weighed_dissimilarity(tree, slot, prepared, importance):
     for j in range(first, last):
         weight, factor = np.float64(weights[j]), np.float64(importance[terms[j]])
         place = place_in(prepared.table, terms[j])
-        if prepared.table[place] == NONE:
-            total += factor * weight * weight
-        else:
-            value = np.float64(prepared.values[place])
-            matched += 1
-            matched_squared += factor * value * value
-            total += factor * (value - weight) * (value - weight)
+        value = np.float64(prepared.values[place])
+        matched += prepared.table[place] != NONE
+        matched_squared += factor * value * value
+        total += factor * (value - weight) * (value - weight)
     # As above: what x has and the key has not, never rounded to nothing.
     if matched < prepared.terms:
         total += max(prepared.squared_length - matched_squared, 1e-300)
