@@ -17,7 +17,7 @@ import numpy as np
 from numba.core import types
 from numba.experimental import structref
 
-from memorytree.engine import grow, layout, search
+from memorytree.engine import grow, kernels, layout, search
 from memorytree.engine.compile import helper, kernel
 from memorytree.engine.declared import load_key, promise, row_of, weighed_dissimilarity
 from memorytree.engine.dense import grown, lengthened
@@ -458,6 +458,9 @@ def insert_rows(tree, lists, X, ids, progress, last, removed, offering):
         row = store(tree, lists, ids[i], row_of(tree, X, i))
         if offering:
             offer(tree, lists, row)
+        # After every row, so that a batch leaves what a loop would.
+        if kernels.has_gaps(tree):
+            kernels.close_gaps(tree)
         progress[0] += 1
     return gone
 
@@ -466,6 +469,8 @@ def insert_rows(tree, lists, X, ids, progress, last, removed, offering):
 def remove(tree, lists, id):
     """Remove a memory that is there."""
     forget(tree, lists, layout.row_of_id(tree, id))
+    if kernels.has_gaps(tree):
+        kernels.close_gaps(tree)
 
 
 @kernel

@@ -162,7 +162,6 @@ class TermsCore:
         gone = np.empty((last - progress.item(), 2), np.int64)
         count = engine.insert_rows(self.raw.tree, self.lists, X, ids, progress, last, gone, True)
         removed += map(tuple, gone[:count].tolist())
-        self.raw._tidy()
         return NONE
 
     def fill(self, X: Any, ids: np.ndarray) -> None:
@@ -170,12 +169,10 @@ class TermsCore:
         nobody = np.empty((0, 2), np.int64)
         engine.insert_rows(self.raw.tree, self.lists, X, ids, np.zeros(1, np.int64), len(ids), nobody, False)
         engine.rebuild(self.raw.tree, self.lists)
-        self.raw._tidy()
 
     def remove(self, id: int) -> int:
         """Remove a memory that is there."""
         engine.remove(self.raw.tree, self.lists, id)
-        self.raw._tidy()
         return NONE
 
     def reroute(self, times: int) -> None:
