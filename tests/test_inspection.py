@@ -6,10 +6,10 @@ import pytest
 
 from memorytree import MemoryTree
 from memorytree.inspection import Level
-from tests.trees import KINDS, grown, key_of, matrix
+from tests.trees import TREES, grown, key_of, matrix
 
 
-@pytest.mark.parametrize(("kind", "routing"), KINDS)
+@pytest.mark.parametrize(("kind", "routing"), TREES)
 def test_figures_add_up(kind, routing):
     tree = grown(kind, routing, 300)
     tree.sweep()  # so that every memory lies where its own key leads
@@ -55,7 +55,7 @@ def test_figures_of_an_empty_tree_are_zero():
 
 
 @pytest.mark.parametrize("scorer", ["distance", "cosine"])
-@pytest.mark.parametrize(("kind", "routing"), KINDS)
+@pytest.mark.parametrize(("kind", "routing"), TREES)
 def test_an_explanation_fits_the_answer(kind, routing, scorer):
     tree = grown(kind, routing, 250, scorer=scorer)
     for q in matrix(30, seed=1):
@@ -88,7 +88,7 @@ def test_the_parts_of_a_score_add_up():
             assert sum(part for _, part in candidate.parts) == pytest.approx(candidate.hit.score, abs=1e-5)
 
 
-@pytest.mark.parametrize(("kind", "routing"), KINDS)
+@pytest.mark.parametrize(("kind", "routing"), TREES)
 def test_a_drawing_as_text_shows_every_leaf_that_lies_within_the_depth(kind, routing):
     tree = grown(kind, routing, 200)
     stats = tree.stats()

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memorytree import MemoryTree
-from tests.trees import KINDS, ROUTINGS, grown, key_of, keys_of, matrix
+from tests.trees import KINDS, ROUTINGS, TREES, grown, key_of, keys_of, matrix
 
 
 def exact(scorer: str, X: np.ndarray, Q: np.ndarray) -> np.ndarray:
@@ -18,7 +18,7 @@ def exact(scorer: str, X: np.ndarray, Q: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("scorer", ["distance", "cosine"])
-@pytest.mark.parametrize(("kind", "routing"), KINDS)
+@pytest.mark.parametrize(("kind", "routing"), TREES)
 def test_a_beam_over_all_leaves_gives_the_exact_nearest_neighbours(kind, routing, scorer):
     tree = grown(kind, routing, 300, scorer=scorer)
     X, Q = matrix(300), matrix(40, seed=1)
@@ -83,7 +83,7 @@ def test_more_hits_than_there_are_memories_gives_them_all(kind, routing):
     assert batch.values == [hits.values]
 
 
-@pytest.mark.parametrize(("kind", "routing"), KINDS)
+@pytest.mark.parametrize(("kind", "routing"), TREES)
 def test_exploring_reaches_all_three_branches_and_a_fixed_draw_repeats(kind, routing):
     tree = grown(kind, routing, 200)
     x = key_of(kind, matrix(1, seed=4)[0])

@@ -18,7 +18,9 @@ KEYS: dict[str, Callable[[np.ndarray], Any]] = {
     "sparse": scipy.sparse.csr_matrix,
     "named": lambda X: [{f"f{j}": float(w) for j, w in enumerate(row) if w} for row in X],
 }
-KINDS = [(keys, routing) for keys in KEYS for routing in ROUTINGS]
+# What is a tree inside, and everything.
+TREES = [(keys, routing) for keys in KEYS for routing in ROUTINGS]
+KINDS = [*TREES, ("sparse", "terms"), ("named", "terms")]
 
 
 def matrix(n: int, d: int = 4, seed: int = 0) -> np.ndarray:

@@ -31,6 +31,7 @@ from memorytree.engine.state import (
     START,
     TABLES,
 )  # fmt: skip
+from memorytree.routing.terms import TermsCore, check_lists
 
 
 def check_tree(tree: Any) -> None:
@@ -49,6 +50,8 @@ def check_tree(tree: Any) -> None:
         check_arrays(arrays, part.sparse, part.routing.learns)
         ids = arrays["row_ids"][: len(part)].tolist()
         _require(set(ids) == set(tree._values), "values and memories do not have the same ids")
+    if isinstance(tree._core, TermsCore):
+        check_lists(tree._core)
 
 
 def check_arrays(arrays: dict[str, np.ndarray], sparse: bool, learns: bool) -> None:

@@ -1,5 +1,6 @@
 """What stands behind a `MemoryTree`: one tree (`engine.core.Core`), several (`Grove`), trees over a learned space
-(`LearnedCore`), or a tree whose candidates a scorer in plain Python ranks (`scoring.own.ScoredCore`).
+(`LearnedCore`), lists of memories by term (`routing.terms.TermsCore`), or a tree whose candidates a scorer in plain Python
+ranks (`scoring.own.ScoredCore`).
 
 All of them take keys as batches and have the same methods; the face above does not know which it has.
 """
@@ -16,7 +17,7 @@ from memorytree.engine.core import NO_TRACES, Core
 from memorytree.engine.merge import merge_rows
 from memorytree.engine.state import LABEL, NONE, SLOT, Settings
 from memorytree.errors import InvalidOption
-from memorytree.routing import principal
+from memorytree.routing import Terms, TermsCore, principal
 from memorytree.scoring import Cosine, Distance, distance
 from memorytree.scoring.metric import Metric, Space
 from memorytree.scoring.own import ScoredCore
@@ -149,7 +150,7 @@ class Grove:
 
 def make(
     sparse: bool, dimension: int, settings: dict[str, Any], features: dict[int, np.ndarray], routing: Any = None
-) -> Core | Grove | LearnedCore | ScoredCore:
+) -> Core | Grove | LearnedCore | ScoredCore | TermsCore:
     """What stands behind a tree with these options; a routing that was settled earlier may be given."""
     routing = routing or options.routing_of(settings, sparse)
     basic, scorer = options.settings_of(settings, routing), options.scorer_of(settings)
@@ -158,9 +159,11 @@ def make(
             raise InvalidOption('scorer="metric" needs dense keys')
         return LearnedCore(Space(scorer, dimension), basic, routing, settings["trees"] or 1, settings["reroutes"])
     if not isinstance(scorer, Distance | Cosine):
-        if settings["trees"]:
-            raise InvalidOption("a forest needs a compiled scorer: distance, cosine or metric")
+        if settings["trees"] or isinstance(routing, Terms):
+            raise InvalidOption("a forest or term lists need a compiled scorer: distance or cosine")
         return ScoredCore(Core(sparse, dimension, basic, routing, distance()), scorer, features)
+    if isinstance(routing, Terms):
+        return TermsCore(basic, routing, scorer)
     if settings["trees"]:
         return plant(sparse, dimension, basic, routing, scorer, settings["trees"])
     return Core(sparse, dimension, basic, routing, scorer)

@@ -23,7 +23,8 @@ from memorytree.engine.state import NONE, USED
 from memorytree.errors import DamagedFile, InvalidOption, UnsupportedValue
 from memorytree.keys import DenseKeys, NamedKeys, SparseKeys
 from memorytree.links import Links
-from memorytree.routing import Paper, Principal
+from memorytree.routing import Paper, Principal, Terms, TermsCore
+from memorytree.routing.terms import check_lists
 from memorytree.scoring import Metric
 from memorytree.scoring.own import ScoredCore
 
@@ -33,7 +34,7 @@ DEEPEST = 32
 OWN = {"name": "own"}  # stands for a scorer of the user's own, which no file can hold
 GROWING = ("id_keys", "id_rows")  # the other arrays without a counter have one length for life
 KINDS = {"dense": DenseKeys, "sparse": SparseKeys, "named": NamedKeys}
-KINDS_OF_OPTION = {"paper": Paper, "principal": Principal, "metric": Metric}
+KINDS_OF_OPTION = {"paper": Paper, "principal": Principal, "terms": Terms, "metric": Metric}
 
 
 def state_of(tree: Any) -> dict[str, Any]:
@@ -132,12 +133,14 @@ def restore(tree: Any, state: dict[str, Any]) -> None:
     for width, rows in _under("features", state["arrays"]).items():
         tree._features |= dict(zip(state["arrays"][f"described.{width}"].tolist(), rows, strict=True))
     core = make(keys.sparse, keys.dimension, tree._options, tree._features, _made(state["routing"]))
-    if isinstance(core, LearnedCore | ScoredCore):
+    if isinstance(core, LearnedCore | ScoredCore | TermsCore):
         core.recall(_under("lore", state["arrays"]))
     for name, part in core.parts.items():
         part.adopt(_whole(part, _under(name, state["arrays"])))
         if set(tree._values) != set(part.arrays()["row_ids"][: len(part)].tolist()):
             raise ValueError("values and memories do not have the same ids")
+    if isinstance(core, TermsCore):
+        check_lists(core)
     tree._keys, tree._core = keys, core
 
 

@@ -22,6 +22,7 @@ from memorytree.engine.state import (
 )  # fmt: skip
 from memorytree.hits import Hit
 from memorytree.keys import DenseKeys
+from memorytree.routing import TermsCore
 from memorytree.scoring import Cosine
 
 
@@ -111,6 +112,9 @@ def measure(tree: Any) -> Stats:
         depth += 1
     key_bytes = 8 * int(core.counters[POOL_LIVE]) if core.sparse else 4 * tree._keys.dimension * n
     used = sum(array.nbytes for part in parts for array in part.arrays_in_use().values())
+    room = sum(array.nbytes for part in parts for array in part.arrays().values())
+    if isinstance(tree._core, TermsCore):
+        used, room = used + tree._core.bytes_in_use(), room + tree._core.bytes_in_all()
     return Stats(
         memories=n,
         leaves=leaves if n else 0,
@@ -122,7 +126,7 @@ def measure(tree: Any) -> Stats:
         router_error=mistakes / updates if updates else None,
         key_bytes=key_bytes,
         other_bytes=used - key_bytes,
-        spare_bytes=sum(array.nbytes for part in parts for array in part.arrays().values()) - used,
+        spare_bytes=room - used,
     )
 
 
@@ -172,6 +176,8 @@ def explain(tree: Any, x: Any, k: int) -> Explanation:
     """The way of a key to its leaf, and the k best memories there."""
     if tree._core is None:
         return Explanation((), 0, 0, ())
+    if isinstance(tree._core, TermsCore):
+        return _explain_terms(tree, tree._keys.one(x), k)
     core, row, keys = tree._core.shown, tree._core.seen(tree._keys.one(x)), tree._keys
     if isinstance(tree._core, LearnedCore):
         keys = DenseKeys(core.dimension)  # what is compared are directions of the learned space
@@ -195,6 +201,22 @@ def explain(tree: Any, x: Any, k: int) -> Explanation:
             parts = _parts(keys, row, core.arrays(), slot, isinstance(core.scorer, Cosine))
             candidates.append(Candidate(Hit(id, tree._values[id], score), parts))
     return Explanation(tuple(steps), node, int(nodes[node, COUNT]), tuple(candidates))
+
+
+def _explain_terms(tree: Any, row: Any, k: int) -> Explanation:
+    """The same for term lists, which know no way and no leaf: the memories that a query returns."""
+    core, keys = tree._core, tree._keys
+    ids, scores = np.empty((1, k), np.int64), np.empty((1, k), np.float32)
+    core.query(row, (0, 1), np.zeros(2, np.int64), NOBODY, ids, scores, NO_TRACES, 1, 0.0, 0)
+    candidates = []
+    x = (row[0], row[1], row[2] * np.sqrt(core.importance(row[1])))
+    for id, score in zip(ids[0].tolist(), scores[0].tolist(), strict=True):
+        if id >= 0:
+            arrays, slot = core.place_of(id)
+            arrays["key_weights"] = arrays["key_weights"] * np.sqrt(core.importance(arrays["key_features"]))
+            parts = _parts(keys, x, arrays, slot, isinstance(core.raw.scorer, Cosine))
+            candidates.append(Candidate(Hit(id, tree._values[id], score), parts))
+    return Explanation((), int(core.raw.counters[ROOT]), core.entries_read(row), tuple(candidates))
 
 
 def _parts(keys: Any, row: Any, arrays: dict[str, np.ndarray], slot: int, cosine: bool) -> tuple[tuple[Any, float], ...]:

@@ -13,11 +13,11 @@ import numpy as np
 from memorytree.engine.core import NOBODY
 from memorytree.engine.state import NONE, Settings
 from memorytree.errors import InvalidKey, InvalidOption, InvalidReward
-from memorytree.routing import Paper, Principal, paper, principal
+from memorytree.routing import Paper, Principal, Terms, paper, principal, terms
 from memorytree.scoring import Linear, Metric, Scorer, cosine, distance, metric
 
 SCORERS: dict[str, Any] = {"distance": distance, "cosine": cosine, "metric": metric, "linear": Linear}
-ROUTINGS = ("auto", "paper", "principal")
+ROUTINGS = ("auto", "paper", "principal", "terms")
 
 
 MOST = 2**62
@@ -50,11 +50,17 @@ def within(name: str, value: Any, low: float, high: float) -> float:
 def check(options: dict[str, Any]) -> dict[str, Any]:
     """The options of `MemoryTree`, checked; a missing seed is drawn."""
     routing, scorer = options["routing"], options["scorer"]
-    if not isinstance(routing, Paper | Principal) and not (isinstance(routing, str) and routing in ROUTINGS):
+    if not isinstance(routing, Paper | Principal | Terms) and not (isinstance(routing, str) and routing in ROUTINGS):
         raise InvalidOption(f"routing must be one of {', '.join(ROUTINGS)}, not {routing!r}")
     own = isinstance(scorer, Metric | Scorer) or callable(scorer)
     if not own and not (isinstance(scorer, str) and scorer in SCORERS):
         raise InvalidOption(f"scorer must be one of {', '.join(SCORERS)}, or a scorer of your own, not {scorer!r}")
+    if (routing == "terms" or isinstance(routing, Terms)) and options["trees"]:
+        raise InvalidOption('routing="terms" has no trees to make a forest of: use MemoryTree')
+    if isinstance(routing, Terms) and not _are_sound(routing):
+        raise InvalidOption(
+            f"the settings of term lists are positive numbers, breadth, scored and homes at least 1: {routing}"
+        )
     if not isinstance(options["center"], bool):
         raise InvalidOption(f"center must be True or False, not {options['center']!r}")
     seed = options["seed"]
@@ -72,17 +78,26 @@ def check(options: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def routing_of(options: dict[str, Any], sparse: bool) -> Paper | Principal:
+def _are_sound(routing: Terms) -> bool:
+    return all(0 < value < MOST for value in routing[:-1]) and min(routing.breadth, routing.scored, routing.homes) >= 1
+
+
+def routing_of(options: dict[str, Any], sparse: bool) -> Paper | Principal | Terms:
     """The routing that these options mean for this kind of keys."""
     routing = options["routing"]
-    if isinstance(routing, Paper | Principal):
+    if (routing == "terms" or isinstance(routing, Terms)) and not sparse:
+        raise InvalidOption('routing="terms" needs sparse keys: scipy rows or mappings {feature: weight}')
+    if isinstance(routing, Paper | Principal | Terms):
         return routing
     if routing == "auto":
-        routing = "paper" if sparse else "principal"
+        compiled = options["scorer"] in ("distance", "cosine")
+        routing = "principal" if not sparse else "terms" if compiled and not options["trees"] else "paper"
     if routing == "principal":
         return principal()
     if options["center"] and sparse:
         raise InvalidOption("center=True needs dense keys: a centred sparse key has no zeros left")
+    if routing == "terms":
+        return terms()
     # A sparse key has few features to say where it belongs, so each must move further. Both rates were chosen by
     # self-consistency on training rows.
     return paper(balance=options["balance"], rate=0.2 if sparse else 0.03, center=options["center"])
@@ -94,7 +109,7 @@ def scorer_of(options: dict[str, Any]) -> Any:
     return SCORERS[scorer]() if isinstance(scorer, str) else scorer
 
 
-def settings_of(options: dict[str, Any], routing: Paper | Principal) -> Settings:
+def settings_of(options: dict[str, Any], routing: Paper | Principal | Terms) -> Settings:
     """What the engine needs to know. Routers that stay as they are have nothing to reroute."""
     return Settings(
         leaf_factor=options["leaf_factor"],

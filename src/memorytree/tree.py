@@ -26,6 +26,7 @@ from memorytree.keys import kind_for
 from memorytree.links import Links
 from memorytree.locks import ReadersWriterLock
 from memorytree.progress import track
+from memorytree.routing import Principal
 
 # Rows of a batch that are written before waiting readers get a turn.
 STRETCH = 1024
@@ -43,7 +44,8 @@ class MemoryTree:
 
     Args:
         routing: "principal" (a full leaf is cut along its main direction, routers then stay), "paper" (routers train
-            themselves as memories pass), or "auto": principal for dense keys, paper for sparse ones.
+            themselves as memories pass), "terms" (sparse keys only: lists of memories by term, and weights of terms that
+            learn from rewards), or "auto": principal for dense keys, terms for sparse ones.
         scorer: "distance" (the nearest fits best) or "cosine".
         balance: the paper's alpha: how strongly learning routers prefer even sides.
         leaf_factor: the paper's c: a leaf holds at most max(8, ceil(c ln n)) memories.
@@ -85,7 +87,7 @@ class MemoryTree:
             }
         )  # fmt: skip
         self._keys: Any = None  # DenseKeys, SparseKeys or NamedKeys, once there is a key
-        self._core: Any = None  # Core, Grove or LearnedCore (cores.py)
+        self._core: Any = None  # Core, Grove, LearnedCore (cores.py) or TermsCore (routing/terms.py)
         self._values: dict[int, Any] = {}
         self._features: dict[int, np.ndarray] = {}  # of values, for scorers that read them
         self._links = Links()  # memories that were rewarded together
@@ -323,9 +325,10 @@ class MemoryTree:
             hits: what `query` returned, or its receipt (also as the dictionary that `Receipt.to_dict` made).
             rewards: for each hit a number in [0, 1], or None where none was observed.
 
-        A scorer that learns does so at once. Routers of paper routing learn from the explored node (Algorithm 3); where it
-        has gone since, nothing is learned from it and the result counts that; then d memories are rerouted. Principal
-        routers learn when `learn` is called: memories that were rewarded together (at least 0.5) are then kept together.
+        A learned metric, term lists and a scorer of one's own learn at once. Routers of paper routing learn from the
+        explored node (Algorithm 3); where it has gone since, nothing is learned from it and the result counts that; then d
+        memories are rerouted. Principal routers learn when `learn` is called: memories that were rewarded together (at least 0.5)
+        are then kept together.
         """
         with self._writer:
             keys, core = self._known()
@@ -378,7 +381,7 @@ class MemoryTree:
                 learned += core.update(batch, traces, ids, rewards, done, last)
             finally:
                 self._lock.release_write()
-        if core.routing.rebuilds:
+        if isinstance(core.routing, Principal):
             for row, good in zip(ids.tolist(), (rewards >= 0.5).tolist(), strict=True):
                 self._links.join(id for id, rewarded in zip(row, good, strict=True) if rewarded and id in self._values)
             if len(self._links) > 2 * len(self._values) + STRETCH:
@@ -438,7 +441,8 @@ class MemoryTree:
             x: the key.
             k: how many to return.
             explore: the paper's epsilon: with this probability one decision is left to chance, so that `update` can learn.
-            beam: how many leaves to look into, the likeliest first; a query that does explore looks into one.
+            beam: how many leaves to look into, the likeliest first; a query that does explore looks into one. With term
+                lists: how many times as many lists to read and memories to score.
             exclude: ids to leave out.
             draw: a number that fixes what chance decides when exploring.
         """

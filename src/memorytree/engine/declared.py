@@ -20,6 +20,16 @@ def score(tree, badness):
     """The score that a user sees for a dissimilarity, the more the better."""
 
 
+def promise(tree, overlap, squared_length):
+    """How well a memory might fit of which only a part of the dot product is known, and its squared length: the more the
+    better (sparse keys)."""
+
+
+def weighed_dissimilarity(tree, slot, prepared, importance):
+    """`dissimilarity` with every feature counted by its importance; the key's features are terms, and `prepared` is that of
+    engine/terms.py."""
+
+
 def load_key(tree, slot):
     """The key in a slot as x, a view that stays valid until keys are stored."""
 

@@ -7,7 +7,7 @@ Where a subtree must be regrown, a writing kernel stops and returns that node; t
 import numpy as np
 
 from memorytree.engine import dense, grow, layout, search, sparse  # noqa: F401  (they give the declared functions their bodies)
-from memorytree.engine.compile import kernel
+from memorytree.engine.compile import helper, kernel
 from memorytree.engine.declared import (
     keys_apart,
     learn_from_reward,
@@ -33,6 +33,7 @@ from memorytree.engine.state import (
     NONE,
     RIGHT,
     ROOM,
+    ROOMS,
     ROOT,
     SLOT,
     SLOTS,
@@ -229,6 +230,12 @@ def update_rows(tree, X, traces, ids, rewards, progress, counts, last):
             if node != NONE:
                 return node
     return np.int64(NONE)
+
+
+@helper
+def has_gaps(tree):
+    """Whether the gaps between leaves make up a fifth of all slots (what `Core._tidy` asks, for kernels)."""
+    return 4 * tree.counters[SLOTS] > 5 * tree.counters[ROOMS] + 4096
 
 
 @kernel

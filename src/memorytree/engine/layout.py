@@ -205,8 +205,10 @@ def detach(tree, row):
         node = np.int64(nodes[node, PARENT])
     parent = np.int64(nodes[leaf, PARENT])
     if nodes[leaf, COUNT] > 0 or parent == NONE:
-        # Room that stays empty serves another leaf; two steps more than needed, so that it does not go to and fro.
-        if nodes[leaf, ROOM] > nodes[leaf, COUNT] + 2 * STEP:
+        # Room that stays empty serves another leaf; two steps more than needed, so that it does not go to and fro. Where
+        # room doubles, three quarters of it must stay empty.
+        room, count = np.int64(nodes[leaf, ROOM]), np.int64(nodes[leaf, COUNT])
+        if room > count + 2 * STEP and (room <= STEP * FINE_CLASSES or room >= 4 * count):
             make_room(tree, leaf, np.int64(nodes[leaf, COUNT]) + 1)
         return np.int64(leaf)
     sibling = nodes[parent, LEFT] + nodes[parent, RIGHT] - leaf

@@ -31,39 +31,47 @@ def is_excluded(excluded, id):
 
 
 @helper
-def offer_leaf(tree, leaf, x, prepared, excluded, best_rows, best, found):
-    """Let the memories of a leaf compete for the k best places, kept sorted; returns how many places are filled."""
+def offer_row(tree, row, x, badness, best_rows, best, found):
+    """Let one memory compete for the k best places, kept sorted; returns how many places are filled."""
     k = best.shape[0]
-    row_ids, slots = tree.row_ids, tree.slots
+    if found == k and badness > best[k - 1]:
+        return found
+    row_ids = tree.row_ids
+    place = found if found < k else k
+    while place > 0 and badness < best[place - 1]:
+        place -= 1
+    if place > 0 and badness == best[place - 1]:
+        bits = key_bits(tree, x)
+        mine = tie(tree.settings.seed, bits, row_ids[row])
+        while (
+            place > 0 and badness == best[place - 1] and mine > tie(tree.settings.seed, bits, row_ids[best_rows[place - 1]])
+        ):
+            place -= 1
+    if place == k:
+        return found
+    if found < k:
+        found += 1
+    for j in range(found - 1, place, -1):
+        best[j] = best[j - 1]
+        best_rows[j] = best_rows[j - 1]
+    best[place] = badness
+    best_rows[place] = row
+    return found
+
+
+@helper
+def offer_leaf(tree, leaf, x, prepared, excluded, best_rows, best, found):
+    """Let the memories of a leaf compete for the k best places; returns how many places are filled."""
+    k = best.shape[0]
     start = np.int64(tree.nodes[leaf, START])
     for slot in range(start, start + tree.nodes[leaf, COUNT]):
         badness = dissimilarity(tree, slot, prepared)
         if found == k and badness > best[k - 1]:
             continue
-        id = row_ids[slots[slot]]
-        if excluded.shape[0] and is_excluded(excluded, id):
+        row = tree.slots[slot]
+        if excluded.shape[0] and is_excluded(excluded, tree.row_ids[row]):
             continue
-        place = found if found < k else k
-        while place > 0 and badness < best[place - 1]:
-            place -= 1
-        if place > 0 and badness == best[place - 1]:
-            bits = key_bits(tree, x)
-            mine = tie(tree.settings.seed, bits, id)
-            while (
-                place > 0
-                and badness == best[place - 1]
-                and mine > tie(tree.settings.seed, bits, row_ids[best_rows[place - 1]])
-            ):
-                place -= 1
-        if place == k:
-            continue
-        if found < k:
-            found += 1
-        for j in range(found - 1, place, -1):
-            best[j] = best[j - 1]
-            best_rows[j] = best_rows[j - 1]
-        best[place] = badness
-        best_rows[place] = slots[slot]
+        found = offer_row(tree, row, x, badness, best_rows, best, found)
     return found
 
 
@@ -88,16 +96,14 @@ def push(costs, nodes, size, cost, node):
 
 
 @helper
-def pop(costs, nodes, size):
-    """Take the top off a heap that had `size` entries, and put it behind the end."""
-    top_cost, top_node = costs[0], nodes[0]
-    cost, node = costs[size - 1], nodes[size - 1]
+def replace_top(costs, nodes, size, cost, node):
+    """Let another take the place of the top of a heap."""
     place = 0
     while True:
         child = 2 * place + 1
-        if child >= size - 1:
+        if child >= size:
             break
-        if child + 1 < size - 1 and costs[child + 1] < costs[child]:
+        if child + 1 < size and costs[child + 1] < costs[child]:
             child += 1
         if costs[child] >= cost:
             break
@@ -106,6 +112,13 @@ def pop(costs, nodes, size):
         place = child
     costs[place] = cost
     nodes[place] = node
+
+
+@helper
+def pop(costs, nodes, size):
+    """Take the top off a heap that had `size` entries, and put it behind the end."""
+    top_cost, top_node = costs[0], nodes[0]
+    replace_top(costs, nodes, size - 1, costs[size - 1], nodes[size - 1])
     return top_cost, top_node
 
 

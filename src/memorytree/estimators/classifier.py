@@ -42,7 +42,7 @@ class MemoryTreeClassifier(ClassifierMixin, BaseEstimator):
         passes: how often `fit` goes over the rows after they have been stored; by default 5 times over dense rows and 3
             times over sparse ones, whose linear weights take larger steps.
         neighbors: how many memories have a say (10 of them are rewarded where supervision is "reward").
-        beam: how many leaves are looked into; by default 2.5 log2(n).
+        beam: how many leaves are looked into, by default 2.5 log2(n); for sparse rows the multiple of term lists, by default 1.
         trees: more than one makes a forest: fewer memories are overlooked, at a cost in time and space.
         capacity: how many rows to remember at the most; those that were of no use for longest go first.
         verbose: 1 shows a progress bar during `fit`.
@@ -229,7 +229,7 @@ class MemoryTreeClassifier(ClassifierMixin, BaseEstimator):
         k = min(whole("neighbors", self.neighbors, 1), max(len(self.memory_), 1))
         if self.supervision == "reward":
             k = min(k, REWARDED)
-        beam = self.beam or math.ceil(2.5 * math.log2(len(self.memory_) + 2))
+        beam = self.beam or (math.ceil(2.5 * math.log2(len(self.memory_) + 2)) if self._dense else 1)
         return self.memory_.query_many(X, k, beam=beam, exclude=exclude)
 
     def _view(self, X: Any) -> Any:

@@ -45,6 +45,26 @@ def sparse_dissimilarity(tree, slot, prepared):
     return 1.0 - product / lengths if lengths > 0 else 1.0
 
 
+@body_for(declared.weighed_dissimilarity, "sparse", "cosine")
+def weighed_dissimilarity(tree, slot, prepared, importance):
+    terms, weights = tree.key_features, tree.key_weights
+    first, last = tree.spans[slot, 0], tree.spans[slot, 0] + tree.spans[slot, 1]
+    key_squared = 0.0
+    product = 0.0
+    for j in range(first, last):
+        weight = np.float64(importance[terms[j]]) * weights[j]
+        key_squared += weight * weights[j]
+        product += weight * prepared.values[place_in(prepared.table, terms[j])]
+    lengths = np.sqrt(prepared.squared_length * key_squared)
+    # Rounding puts no other key before an equal one.
+    return max(1.0 - product / lengths, 0.0) if lengths > 0 else 1.0
+
+
+@body_for(declared.promise, "cosine")
+def promise(tree, overlap, squared_length):
+    return overlap * abs(overlap) / squared_length if squared_length > 0 else 0.0
+
+
 @body_for(declared.score, "cosine")
 def score(tree, badness):
     return 1.0 - badness

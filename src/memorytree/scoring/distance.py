@@ -55,6 +55,31 @@ def sparse_dissimilarity(tree, slot, prepared):
     return total
 
 
+@body_for(declared.weighed_dissimilarity, "sparse", "distance")
+def weighed_dissimilarity(tree, slot, prepared, importance):
+    terms, weights = tree.key_features, tree.key_weights
+    first, last = tree.spans[slot, 0], tree.spans[slot, 0] + tree.spans[slot, 1]
+    matched = 0
+    matched_squared = 0.0
+    total = 0.0
+    for j in range(first, last):
+        weight, factor = np.float64(weights[j]), np.float64(importance[terms[j]])
+        place = place_in(prepared.table, terms[j])
+        value = np.float64(prepared.values[place])
+        matched += prepared.table[place] != NONE
+        matched_squared += factor * value * value
+        total += factor * (value - weight) * (value - weight)
+    # As above: what x has and the key has not, never rounded to nothing.
+    if matched < prepared.terms:
+        total += max(prepared.squared_length - matched_squared, 1e-300)
+    return total
+
+
+@body_for(declared.promise, "distance")
+def promise(tree, overlap, squared_length):
+    return 2.0 * overlap - squared_length
+
+
 @body_for(declared.score, "distance")
 def score(tree, badness):
     return 0.0 - np.sqrt(badness)
