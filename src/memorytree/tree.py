@@ -327,8 +327,8 @@ class MemoryTree:
 
         A learned metric, term lists and a scorer of one's own learn at once. Routers of paper routing learn from the
         explored node (Algorithm 3); where it has gone since, nothing is learned from it and the result counts that; then d
-        memories are rerouted. Principal routers learn when `learn` is called: memories that were rewarded together (at least 0.5)
-        are then kept together.
+        memories are rerouted. Principal routers learn when `learn` is called: memories that were rewarded together (at
+        least 0.5) are then kept together.
         """
         with self._writer:
             keys, core = self._known()

@@ -42,7 +42,8 @@ class MemoryTreeClassifier(ClassifierMixin, BaseEstimator):
         passes: how often `fit` goes over the rows after they have been stored; by default 5 times over dense rows and 3
             times over sparse ones, whose linear weights take larger steps.
         neighbors: how many memories have a say (10 of them are rewarded where supervision is "reward").
-        beam: how many leaves are looked into, by default 2.5 log2(n); for sparse rows the multiple of term lists, by default 1.
+        beam: how many leaves are looked into, by default 2.5 log2(n); for sparse rows how many times as many term lists as
+            usual, by default once.
         trees: more than one makes a forest: fewer memories are overlooked, at a cost in time and space.
         capacity: how many rows to remember at the most; those that were of no use for longest go first.
         verbose: 1 shows a progress bar during `fit`.
