@@ -50,7 +50,6 @@ class MemoryTreeClassifier(ClassifierMixin, BaseEstimator):
         random_state: fixes what is left to chance.
 
     Attributes:
-        classes_: the labels seen so far, sorted.
         memory_: the `MemoryTree` with the rows; values are labels, ids count rows in the order in which they came.
 
     Example:
@@ -169,21 +168,24 @@ class MemoryTreeClassifier(ClassifierMixin, BaseEstimator):
         self._model: Any = ClassModel(0) if self._dense else SparseClassModel()
         self._settled = 0  # how many keys the space was found from in which the model's weights are
         self._planted = 0  # memories when the trees were last planted
-        self.classes_ = np.empty(0)
+        self._dtype: Any = None  # of the labels
 
     def _codes(self, y: np.ndarray) -> np.ndarray:
         """Labels as numbers, in the order in which they first came."""
-        names, places = np.unique(y, return_inverse=True)
-        fresh = [name for name in names.tolist() if name not in self._known]
-        for name in fresh:
-            self._known[name] = len(self._names)
-            self._names.append(name)
-        if fresh:
-            self.classes_ = np.unique(np.concatenate([self.classes_, names])) if len(self.classes_) else names
-            place = {name: column for column, name in enumerate(self.classes_.tolist())}
-            self._columns = np.array([place[name] for name in self._names])
-            self._model.make_room(len(self._names))
-        return np.array([self._known[name] for name in names.tolist()], np.int64)[places.reshape(-1)]
+        self._dtype = y.dtype if self._dtype is None else np.promote_types(self._dtype, y.dtype)
+        for name in y.tolist():
+            if name not in self._known:
+                self._known[name] = len(self._names)
+                self._names.append(name)
+        self._model.make_room(len(self._names))
+        return np.array([self._known[name] for name in y.tolist()], np.int64)
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """The labels seen so far, sorted."""
+        if not hasattr(self, "_names"):
+            raise AttributeError("classes_ is known once the classifier is fitted")
+        return np.sort(np.array(self._names, self._dtype))
 
     def _store(self, X: Any, codes: np.ndarray, ids: np.ndarray | None) -> None:
         """Remember rows. A whole batch into an empty memory is built top-down."""
@@ -254,14 +256,15 @@ class MemoryTreeClassifier(ClassifierMixin, BaseEstimator):
         """The likeliest label of each row."""
         labels, chances = self._chances(X)
         best = labels[np.arange(len(labels)), chances.argmax(axis=1)]
-        return self.classes_[self._columns[best]]
+        return np.array([self._names[code] for code in best.tolist()], self._dtype)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """The probability of each of `classes_`; those that no memory behind the prediction carries have none."""
         labels, chances = self._chances(X)
-        dense = np.zeros((len(labels), len(self.classes_)))
+        columns = np.argsort(np.argsort(np.array(self._names, self._dtype)))
+        dense = np.zeros((len(labels), len(columns)))
         rows, places = np.nonzero(labels != NONE)
-        np.add.at(dense, (rows, self._columns[labels[rows, places]]), chances[rows, places])
+        np.add.at(dense, (rows, columns[labels[rows, places]]), chances[rows, places])
         return dense
 
     def recall(self, X: Any) -> list[Hits]:
