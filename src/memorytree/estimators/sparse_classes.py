@@ -238,8 +238,10 @@ def learn_classes(
         first, last = bounds[i], bounds[i + 1]
         stored = own[i] != NONE
         label = truth[i]
-        # Nothing is to be learned from a label without other memories.
-        if counts[label] <= (1 if stored else 0) or first == last:
+        # Nothing is to be learned from a label without other memories; nor from one with too few for linear weights, once
+        # the first pass has mixed the figures.
+        alone = counts[label] <= (1 if stored else 0) or first == last
+        if alone or (not first_pass and counts[label] < ENOUGH_ROWS):
             i += 1
             continue
         brought = n = gather(ids, scores, i, labels, found, figures)
