@@ -95,6 +95,16 @@ class Receipt:
             raise InvalidReceipt("the receipt's id does not fit its content")
         return receipt
 
+    def trace(self) -> np.ndarray:
+        """As much of the engine's trace as learning needs."""
+        trace = blank_trace(0)
+        trace[BRANCH] = BRANCHES.index(self.branch)
+        if self.explored is not None:
+            trace[EXPLORED], trace[EXPLORED_GENERATION] = self.explored
+        if trace[BRANCH] == AT_NODE:
+            trace[ACTION] = self.action == "right"
+        return trace
+
 
 class Hits(Sequence[Hit]):
     """The memories that fit a key, best first, with the receipt of the decision.

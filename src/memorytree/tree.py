@@ -17,10 +17,10 @@ import numpy as np
 
 from memorytree import cores, files, options
 from memorytree.engine.core import NO_TRACES, NOBODY
-from memorytree.engine.search import ACTION, AT_NODE, BRANCH, EXPLORED, EXPLORED_GENERATION, HITS, PLACES, STEPS
+from memorytree.engine.search import HITS, PLACES, STEPS
 from memorytree.engine.state import LINKED, NONE
 from memorytree.errors import InvalidOption, InvalidReceipt, UnknownId
-from memorytree.hits import BRANCHES, HitMatrix, Hits, Receipt, blank_trace
+from memorytree.hits import HitMatrix, Hits, Receipt, blank_trace
 from memorytree.inspection import Explanation, Stats, draw_text, draw_tree, explain, measure
 from memorytree.keys import kind_for
 from memorytree.links import Links
@@ -364,13 +364,7 @@ class MemoryTree:
         if not isinstance(hits, Receipt | dict):
             raise InvalidReceipt(f"update takes hits or their receipt, not {type(hits).__name__}")
         receipt = Receipt.from_dict(hits if isinstance(hits, dict) else hits.to_dict())
-        trace = blank_trace(0)
-        trace[BRANCH] = BRANCHES.index(receipt.branch)
-        if receipt.explored is not None:
-            trace[EXPLORED], trace[EXPLORED_GENERATION] = receipt.explored
-        if trace[BRANCH] == AT_NODE:
-            trace[ACTION] = receipt.action == "right"
-        return self._known()[0].unpack(receipt.key), [id for id, _, _ in receipt.hits], trace
+        return self._known()[0].unpack(receipt.key), [id for id, _, _ in receipt.hits], receipt.trace()
 
     def _learn(self, core: Any, batch: Any, traces: np.ndarray, ids: np.ndarray, rewards: np.ndarray) -> Learned:
         done = np.zeros(1, np.int64)
