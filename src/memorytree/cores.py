@@ -123,20 +123,9 @@ class Grove:
             counts = found if counts is None else counts
         return counts
 
-    def query(
-        self,
-        X: Any,
-        rows: tuple[int, int],
-        bounds: np.ndarray,
-        excluded: np.ndarray,
-        ids: np.ndarray,
-        scores: np.ndarray,
-        traces: np.ndarray,
-        beam: int,
-        explore: float,
-        draw: int,
-    ) -> None:
+    def query(self, X: Any, rows: tuple[int, int], *question: Any) -> None:
         """Answer a range of rows by the best of what all trees find, `beam` leaves in each; the first tree explores."""
+        bounds, excluded, ids, scores, traces, beam, explore, draw = question  # as in `Core.query`
         n, k = ids.shape
         found = np.empty((len(self.trees), n, k), np.int64)
         values = np.empty((len(self.trees), n, k), np.float32)
@@ -334,20 +323,9 @@ class LearnedCore:
         steps = np.array([first * (1 + self.trees.settings.reroutes)])
         return counts + self.trees.update(self.seen(X), traces, ids, rewards, steps, last)
 
-    def query(
-        self,
-        X: Any,
-        rows: tuple[int, int],
-        bounds: np.ndarray,
-        excluded: np.ndarray,
-        ids: np.ndarray,
-        scores: np.ndarray,
-        traces: np.ndarray,
-        beam: int,
-        explore: float,
-        draw: int,
-    ) -> None:
+    def query(self, X: Any, rows: tuple[int, int], *question: Any) -> None:
         """Answer a range of rows; scores are cosines in the learned space."""
+        bounds, excluded, ids, scores, traces, beam, explore, draw = question  # as in `Core.query`
         if self.trees is None:
             self.raw.query(X, rows, bounds, excluded, ids, scores, traces, beam, explore, draw)
             return

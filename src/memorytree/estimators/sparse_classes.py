@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from memorytree.engine.compile import helper, kernel
-from memorytree.engine.sparse import home
+from memorytree.engine.sparse import find
 from memorytree.engine.state import NONE
+from memorytree.estimators.classes import to_probabilities
 
 FIRST, SIZE, USED = range(3)  # columns of `places`: where the table of a label lies
 FEATURE, WEIGHT, SUM, WIDTH = range(4)  # columns of `words` and `numbers`, the same memory as integers and as floats
@@ -29,15 +30,6 @@ COST = 1.0
 # Labels with fewer rows than this have no linear weights: memories and centroid say it all.
 ENOUGH_ROWS = 5
 SMALLEST_TABLE = 16
-
-
-@helper
-def find(words, first, size, feature):
-    """The place of a feature in a table, or the empty place where it would go."""
-    place = home(feature, size)
-    while words[first + place, FEATURE] != feature and words[first + place, FEATURE] != NONE:
-        place = (place + 1) & (size - 1)
-    return first + place
 
 
 @helper
@@ -138,6 +130,16 @@ def judge(tables, square, label, X, i, scale, own, figures, c):
     figures[c, CENTROID] = along / np.sqrt(square) if square > 1e-6 else 0.0
 
 
+@helper
+def mix(mixture, figures, n, results):
+    """The probability of each of n labels."""
+    for c in range(n):
+        results[c] = 0.0
+        for figure in range(FIGURES):
+            results[c] += mixture[figure] * figures[c, figure]
+    to_probabilities(results, n)
+
+
 @kernel
 def score_classes(tables, squares, counts, mixture, ids, scores, labels, X, found, chances):
     """For each query the labels of its memories (NONE behind the last) and their probabilities."""
@@ -148,41 +150,27 @@ def score_classes(tables, squares, counts, mixture, ids, scores, labels, X, foun
         n = gather(ids, scores, i, labels, here, figures)
         first, last = bounds[i], bounds[i + 1]
         scale = 1.0 / max(length(weights, first, last), 1e-30)
-        best, total = -np.inf, 0.0
         for c in range(n):
             if counts[here[c]] == 1:
                 # The centroid is that one memory, and there are no linear weights: nothing to look up.
                 figures[c, LINEAR], figures[c, CENTROID] = 0.0, figures[c, NEAREST]
             else:
                 judge(tables, squares[here[c]], here[c], X, i, scale, False, figures, c)
-            results[c] = 0.0
-            for figure in range(FIGURES):
-                results[c] += mixture[figure] * figures[c, figure]
-            best = max(best, results[c])
-        for c in range(n):
-            results[c] = np.exp(results[c] - best)
-            total += results[c]
+        mix(mixture, figures, n, results)
         for c in range(k):
             found[i, c] = here[c] if c < n else NONE
-            chances[i, c] = results[c] / total if c < n else 0.0
+            chances[i, c] = results[c] if c < n else 0.0
 
 
 @helper
 def learn_mixture(mixture, mixture_squares, figures, n, true):
     """One Adagrad step on the shared coefficients, by the softmax over the labels that memories brought."""
-    results, best, total = np.empty(n), -np.inf, 0.0
-    for c in range(n):
-        results[c] = 0.0
-        for figure in range(FIGURES):
-            results[c] += mixture[figure] * figures[c, figure]
-        best = max(best, results[c])
-    for c in range(n):
-        results[c] = np.exp(results[c] - best)
-        total += results[c]
+    results = np.empty(n)
+    mix(mixture, figures, n, results)
     for figure in range(FIGURES):
         g = -figures[true, figure]
         for c in range(n):
-            g += results[c] / total * figures[c, figure]
+            g += results[c] * figures[c, figure]
         mixture_squares[figure] += g * g
         mixture[figure] = max(0.0, mixture[figure] - MIX_RATE * g / np.sqrt(mixture_squares[figure] + 1e-8))
 

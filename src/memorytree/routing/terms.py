@@ -199,20 +199,9 @@ class TermsCore:
         progress[0] = last
         return np.array([learned, 0])
 
-    def query(
-        self,
-        X: Any,
-        rows: tuple[int, int],
-        bounds: np.ndarray,
-        excluded: np.ndarray,
-        ids: np.ndarray,
-        scores: np.ndarray,
-        traces: np.ndarray,
-        beam: int,
-        explore: float,
-        draw: int,
-    ) -> None:
+    def query(self, X: Any, rows: tuple[int, int], *question: Any) -> None:
         """Answer a range of rows into the arrays given."""
+        bounds, excluded, ids, scores, traces, beam, explore, draw = question  # as in `Core.query`
         engine.query_rows(
             self.raw.tree, self.lists, X, *rows, bounds, excluded, ids, scores, traces, beam, float(explore), draw
         )

@@ -147,20 +147,9 @@ class ScoredCore:
             raise InvalidOption(f"the scorer must return {len(ids)} numbers, none of them NaN; it returned {scores!r:.80}")
         return scores
 
-    def query(
-        self,
-        X: Any,
-        rows: tuple[int, int],
-        bounds: np.ndarray,
-        excluded: np.ndarray,
-        ids: np.ndarray,
-        scores: np.ndarray,
-        traces: np.ndarray,
-        beam: int,
-        explore: float,
-        draw: int,
-    ) -> None:
+    def query(self, X: Any, rows: tuple[int, int], *question: Any) -> None:
         """Answer a range of rows: all memories of the leaves looked into are ranked by the scorer."""
+        bounds, excluded, ids, scores, traces, beam, explore, draw = question  # as in `Core.query`
         nodes = self.base.arrays()["nodes"][: self.base.counters[NODES]]
         largest = int(nodes[nodes[:, LEFT] == NONE, COUNT].max())
         first, last = rows
