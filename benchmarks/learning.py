@@ -2,10 +2,11 @@
 
 Omniglot's HoG features, Wikipedia paragraphs (the class is the article) and questions to an assistant (CLINC150), at their
 standing splits; every seed fits anew. Error is on 2,000 test rows. A query is one of a batch of 2,000 on one thread: CPU
-time, the least of several runs of every seed. Wikipara 1-shot is also held against exact 1-NN row by row on all its test
-rows: a row counts as wrong by the share of seeds that were wrong, and the interval is the mean difference of the two errors
-plus or minus 1.96 standard errors; not worse means that it does not lie above zero. Fit is the mean over seeds. Vowpal Wabbit is `--memory_tree` with three passes (c = 4, d = 5, alpha = 0.9, rate
-0.001), one seed; its fit is the CPU time of its driver less that of the same driver with `--noop`, which only reads.
+time, the least of several runs of every seed. Fit is the mean over seeds. Wikipara 1-shot is also held against exact 1-NN
+row by row on all its test rows: a row counts as wrong by the share of seeds that were wrong, and the interval is the mean
+difference of the two errors plus or minus 1.96 standard errors; "not worse" means that it does not lie above zero. Vowpal
+Wabbit is `--memory_tree` with three passes (c = 4, d = 5, alpha = 0.9, rate 0.001), one seed; its fit is the CPU time of its
+driver less that of the same driver with `--noop`, which only reads.
 """
 
 from pathlib import Path
