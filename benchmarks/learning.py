@@ -33,22 +33,22 @@ COLUMNS = ["", "rows", "exact 1-NN", "error", "± over seeds", "query µs", "fit
 
 
 def run(job: Job) -> Report:
-    seeds, peer = 1 if job.quick else 5, installed("vowpalwabbit")
+    seeds, peer = job.seeds(), installed("vowpalwabbit")
     report = Report("Learning from labels", __doc__)
-    ours = Table(f"MemoryTreeClassifier, default settings, {seeds} seeds", COLUMNS)
+    ours = Table(f"MemoryTreeClassifier, default settings, {len(seeds)} seeds", COLUMNS)
     paired = Table("Row by row, all test rows", ["", "rows", "exact 1-NN", "error", "low end", "difference", "high end"])
     theirs = Table(
         f"Vowpal Wabbit's memory tree, {PASSES} passes",
         ["", "error", "query µs", "fit CPU s", "times our fit", "reading CPU s"],
     )
-    job.step("starting", len(GOALS) * (seeds + peer))
+    job.step("starting", len(GOALS) * (len(seeds) + peer))
     for name, (error, us) in GOALS.items():
         rows = data.standing(name, job, tests=data.TEST_ROWS if error else None)
         train, labels, test, answers = rows
         nearest_wrong = labels[data.nearest(train, test)] != answers
         with child.Arrays(train=train, labels=labels, test=test, answers=answers) as folder:
             found = []
-            for seed in range(job.seed, job.seed + seeds):
+            for seed in seeds:
                 job.step(f"{name}, seed {seed}")
                 found.append(child.call("benchmarks.learner:measure", {"folder": folder, "seed": seed, "repeats": 5}))
             if peer:
@@ -57,7 +57,7 @@ def run(job: Job) -> Report:
         wrong = np.mean([one.pop("wrong") for one in found], axis=0)
         fit_s, query_us = mean(one["fit_s"] for one in found), min(one["query_us"] for one in found)
         errors = [one["error"] for one in found]
-        spread = stdev(errors) if seeds > 1 else None
+        spread = stdev(errors) if len(seeds) > 1 else None
         nearest_error = float(nearest_wrong[: data.TEST_ROWS].mean())
         ours.add(name, train.shape[0], nearest_error, mean(errors), spread, query_us, fit_s)
         report.runs[name] = {"memorytree": found, "exact 1-NN": nearest_error}

@@ -20,7 +20,7 @@ KINDS: dict[str, dict] = {
 
 
 def run(job: Job) -> Report:
-    seeds = range(job.seed, job.seed + (1 if job.quick else 5))
+    seeds = job.seeds()
     report = Report("Learning from rewards only", __doc__)
     columns = ["", "rewards", "error", "± over seeds", "less with rewards", "± over seeds", "query µs", "fit CPU s"]
     table = Table(f"Rewards and controls, {len(seeds)} seeds", columns)

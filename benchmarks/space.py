@@ -71,12 +71,12 @@ def forest(trees: int, seed: int):
 
 
 def run(job: Job) -> Report:
-    seeds = 1 if job.quick else 3
+    seeds = job.seeds(3)
     train, labels, test, answers = data.standing("omniglot 15-shot", job)
-    job.step("starting", seeds)
+    job.step("starting", len(seeds))
     runs = []
     with child.Arrays(train=train, labels=labels, test=test, answers=answers) as folder:
-        for seed in range(job.seed, job.seed + seeds):
+        for seed in seeds:
             job.step(f"fitting and searching, seed {seed}")
             spec = {"folder": folder, "seed": seed, "repeats": 2 if job.quick else 3}
             runs.append(child.call("benchmarks.space:measure", spec))
