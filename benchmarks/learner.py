@@ -15,7 +15,7 @@ WARMING = 400
 
 
 def read(spec: dict):
-    return (load(spec["folder"], name) for name in ("train", "labels", "test", "answers"))
+    return [load(spec["folder"], name) for name in ("train", "labels", "test", "answers")]
 
 
 def classifier(spec: dict) -> MemoryTreeClassifier:

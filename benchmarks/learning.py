@@ -42,42 +42,46 @@ def run(job: Job) -> Report:
         ["", "error", "query µs", "fit CPU s", "times our fit", "reading CPU s"],
     )
     job.step("starting", len(GOALS) * (len(seeds) + peer))
-    for name, (error, us) in GOALS.items():
-        rows = data.standing(name, job, tests=data.TEST_ROWS if error else None)
-        train, labels, test, answers = rows
-        nearest_wrong = labels[data.nearest(train, test)] != answers
-        with child.Arrays(train=train, labels=labels, test=test, answers=answers) as folder:
-            found = []
-            for seed in seeds:
-                job.step(f"{name}, seed {seed}")
-                found.append(child.call("benchmarks.learner:measure", {"folder": folder, "seed": seed, "repeats": 5}))
-            if peer:
-                job.step(f"{name}, VW")
-                rival = fit_vw(folder, rows, job.seed)
-        wrong = np.mean([one.pop("wrong") for one in found], axis=0)
-        fit_s, query_us = mean(one["fit_s"] for one in found), min(one["query_us"] for one in found)
-        errors = [one["error"] for one in found]
+    for name, (goal, us) in GOALS.items():
+        runs, wrong, nearest_wrong = measure(name, job, tests=data.TEST_ROWS if goal else None)
+        report.runs[name] = runs
+        errors, fits = ([one[figure] for one in runs["memorytree"]] for figure in ("error", "fit_s"))
+        query_us = min(one["query_us"] for one in runs["memorytree"])
         spread = stdev(errors) if len(seeds) > 1 else None
-        nearest_error = float(nearest_wrong[: data.TEST_ROWS].mean())
-        ours.add(name, train.shape[0], nearest_error, mean(errors), spread, query_us, fit_s)
-        report.runs[name] = {"memorytree": found, "exact 1-NN": nearest_error}
-        if error:
-            report.at_most(f"{name}: error", error, mean(errors))
+        ours.add(name, runs["rows"], runs["exact 1-NN"], mean(errors), spread, query_us, mean(fits))
+        if goal:
+            report.at_most(f"{name}: error", goal, mean(errors))
         else:
             low, middle, high = interval(wrong - nearest_wrong)
             paired.add(name, len(wrong), float(nearest_wrong.mean()), float(wrong.mean()), low, middle, high)
             report.at_most(f"{name}: error less that of exact 1-NN, low end of the interval", 0, low)
         report.at_most(f"{name}: query", us, query_us, "µs")
-        if peer:
-            report.runs[name]["VW"] = rival
-            theirs.add(
-                name, rival["error"], rival["query_us"], rival["insert_s"], rival["insert_s"] / fit_s, rival["parse_s"]
-            )
-        report.at_most(f"{name}: fit, share of VW's", 0.2, fit_s / rival["insert_s"] if peer else None)
+        rival = runs.get("VW")
+        if rival:
+            fit_s = rival["insert_s"]
+            theirs.add(name, rival["error"], rival["query_us"], fit_s, fit_s / mean(fits), rival["parse_s"])
+        report.at_most(f"{name}: fit, share of VW's", 0.2, mean(fits) / fit_s if rival else None)
     report.tables += [ours, paired, theirs]
     if not peer:
         report.missing.append("vowpalwabbit is not installed, so nothing was compared with it")
     return report
+
+
+def measure(name: str, job: Job, tests: int | None):
+    """Return the figures of all systems; how often each test row was wrong, over seeds; and where exact 1-NN is wrong."""
+    rows = train, labels, test, answers = data.standing(name, job, tests)
+    nearest_wrong = labels[data.nearest(train, test)] != answers
+    runs: dict = {"rows": len(labels), "exact 1-NN": float(nearest_wrong[: data.TEST_ROWS].mean()), "memorytree": []}
+    with child.Arrays(train=train, labels=labels, test=test, answers=answers) as folder:
+        for seed in job.seeds():
+            job.step(f"{name}, seed {seed}")
+            spec = {"folder": folder, "seed": seed, "repeats": 5}
+            runs["memorytree"].append(child.call("benchmarks.learner:measure", spec))
+        if installed("vowpalwabbit"):
+            job.step(f"{name}, VW")
+            runs["VW"] = fit_vw(folder, rows, job.seed)
+    wrong = np.mean([one.pop("wrong") for one in runs["memorytree"]], axis=0)
+    return runs, wrong, nearest_wrong
 
 
 def interval(differences) -> tuple[float, float, float]:

@@ -76,7 +76,7 @@ def measure(spec: dict) -> dict:
 
 
 def progress(spec: dict) -> dict:
-    """Predict each row of a file, then learn from it, in this process; stop when `limit` CPU seconds are spent."""
+    """Predict each row of a file, then learn from it, in this process; stop when `limit` CPU seconds (if any) are spent."""
     from vowpalwabbit import Workspace
 
     learner = Workspace(arg_list=[*spec["options"], "-b", str(WEIGHT_BITS), "--quiet", "--random_seed", str(spec["seed"])])
@@ -87,6 +87,6 @@ def progress(spec: dict) -> dict:
         learner.learn(example)
         learner.finish_example(example)
         spent = time.process_time() - start
-        if spent > spec["limit"]:
+        if spec["limit"] and spent > spec["limit"]:
             break
     return {"found": found, "cpu_s": spent}
