@@ -18,6 +18,10 @@ BENCHMARKS = {
     "sparse": "Vowpal Wabbit's memory tree, TF-IDF keys",
     "recall": "exact scan and hnswlib: recall against time, and building",
     "growth": "the tree itself from 10,000 to 1,000,000 memories",
+    "learning": "the classifier: error, query and fit time beside exact 1-NN and Vowpal Wabbit",
+    "rewards": "the classifier taught by rewards only, and its controls",
+    "online": "one pass, every row predicted first: beside Vowpal Wabbit's learners",
+    "space": "the learned space searched by memorytree and by hnswlib: error against time",
     "patience": "first answer, import, and one call from Python",
 }
 

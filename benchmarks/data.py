@@ -1,14 +1,16 @@
 """The data sets as arrays: made here, or read from a folder that the user names.
 
 Real sets keep their standing splits, so that figures can be compared: training rows in one fixed random order, the
-first 2,000 test rows of another.
+first 2,000 test rows of another. Quick runs take the first so many classes only.
 """
 
+import json
 import lzma
 import os
 from pathlib import Path
 
 import numpy as np
+import scipy.sparse as sp
 
 TEST_ROWS = 2000
 
@@ -35,13 +37,13 @@ def expect(folder: Path | None, name: str, origin: str) -> Path:
     return path
 
 
-def standing_split(train, labels, test, answers):
+def standing_split(train, labels, test, answers, tests: int | None = TEST_ROWS):
     train_order = np.random.default_rng(1).permutation(train.shape[0])
-    test_order = np.random.default_rng(0).permutation(test.shape[0])[:TEST_ROWS]
+    test_order = np.random.default_rng(0).permutation(test.shape[0])[:tests]
     return train[train_order], labels[train_order], test[test_order], answers[test_order]
 
 
-def omniglot(folder: Path | None, shots: int = 15):
+def omniglot(folder: Path | None, shots: int = 15, *, classes: int | None = None, tests: int | None = TEST_ROWS):
     """Hand-written characters as unit HoG vectors, `shots` drawings of each of 1,623; drawers 15 to 19 are the test."""
     origin = "HoG features of Omniglot, https://github.com/brendenlake/omniglot"
     with np.load(expect(folder, "omniglot/hog.npz", origin)) as file:
@@ -49,26 +51,76 @@ def omniglot(folder: Path | None, shots: int = 15):
         labels, drawer = file["y"].astype(np.int64), file["drawer"].astype(np.int64)
     keys /= np.maximum(np.linalg.norm(keys, axis=1, keepdims=True), 1e-9)
     drawer -= drawer.min()
-    train, test = drawer < shots, drawer >= 15
-    return standing_split(keys[train], labels[train], keys[test], labels[test])
+    known = labels < (classes or len(labels))
+    train, test = known & (drawer < shots), known & (drawer >= 15)
+    return standing_split(keys[train], labels[train], keys[test], labels[test], tests)
 
 
-def wikipara(folder: Path | None, shots: int = 3):
+def wikipara(folder: Path | None, shots: int = 3, *, classes: int | None = None, tests: int | None = TEST_ROWS):
     """Paragraphs of 10,000 articles as TF-IDF rows, `shots` of each article; the class is the article."""
-    from sklearn.feature_extraction.text import TfidfVectorizer
 
-    def read(name):
+    def read(name, shots):
         path = expect(folder, f"wikipara10k/{name}", "paragraphs of Wikipedia articles: label, shot, title, text")
         with lzma.open(path, "rt", encoding="utf8") as file:
-            label, shot, _title, text = zip(*(line.rstrip("\n").split("\t") for line in file), strict=True)
-        return np.array(label, np.int64), np.array(shot, np.int64), text
+            rows = [line.rstrip("\n").split("\t") for line in file]
+        kept = [row for row in rows if int(row[1]) < shots and int(row[0]) < (classes or len(rows))]
+        return [row[3] for row in kept], np.array([row[0] for row in kept], np.int64)
 
-    labels, shot, text = read("train.tsv.xz")
-    answers, _, questions = read("test.tsv.xz")
-    kept = np.flatnonzero(shot < shots)
-    vectorizer = TfidfVectorizer(sublinear_tf=True, min_df=2, stop_words="english", dtype=np.float32)
-    train = vectorizer.fit_transform([text[row] for row in kept])
-    return standing_split(train, labels[kept], vectorizer.transform(questions), answers)
+    everything = 10**9
+    words = {"stop_words": "english"}
+    return text_rows(read("train.tsv.xz", shots), read("test.tsv.xz", everything), words, tests)
+
+
+def clinc(folder: Path | None, *, classes: int | None = None, tests: int | None = TEST_ROWS):
+    """Questions to an assistant as TF-IDF rows of words and pairs of words; the class is one of 150 intents."""
+    origin = "data_full.json of CLINC150, https://github.com/clinc/oos-eval, packed with xz"
+    with lzma.open(expect(folder, "clinc150/data_full.json.xz", origin), "rt", encoding="utf8") as file:
+        parts = json.load(file)
+    names = {name: number for number, name in enumerate(sorted({name for _, name in parts["train"]}))}
+
+    def rows(part):
+        kept = [(text, names[name]) for text, name in parts[part] if names[name] < (classes or len(names))]
+        return [text for text, _ in kept], np.array([label for _, label in kept], np.int64)
+
+    return text_rows(rows("train"), rows("test"), {"ngram_range": (1, 2)}, tests)
+
+
+def text_rows(train, test, words: dict, tests: int | None):
+    """Split (texts, labels) twice over into TF-IDF rows; the vocabulary is that of the training texts."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    vectorizer = TfidfVectorizer(sublinear_tf=True, min_df=2, dtype=np.float32, **words)
+    keys = vectorizer.fit_transform(train[0])
+    return standing_split(keys, train[1], vectorizer.transform(test[0]), test[1], tests)
+
+
+STANDING = {
+    "omniglot 1-shot": (omniglot, {"shots": 1}, 200),
+    "omniglot 15-shot": (omniglot, {"shots": 15}, 60),
+    "wikipara 1-shot": (wikipara, {"shots": 1}, 500),
+    "wikipara 3-shot": (wikipara, {"shots": 3}, 300),
+    "clinc150": (clinc, {}, 15),
+}
+
+
+def standing(name: str, job, tests: int | None = TEST_ROWS):
+    """Return a data set by its name, or a few of its classes for a quick run: train, labels, test, answers."""
+    load, options, few = STANDING[name]
+    return load(job.data, **options, classes=few if job.quick else None, tests=tests)
+
+
+def nearest(train, test):
+    """Return for every test row the number of the training row nearest to it, by exact search.
+
+    Euclidean, but a text without a known word is near to nothing: among rows of length one it would be nearer than most.
+    """
+    lengths = np.asarray(train.multiply(train).sum(axis=1)).ravel() if sp.issparse(train) else (train * train).sum(axis=1)
+    lengths = np.where(lengths > 0, lengths, np.inf)
+    found = []
+    for first in range(0, test.shape[0], 1000):
+        products = test[first : first + 1000] @ train.T
+        found.append((lengths - 2 * (products.toarray() if sp.issparse(products) else products)).argmin(axis=1))
+    return np.concatenate(found)
 
 
 class Clusters:

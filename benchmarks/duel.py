@@ -11,7 +11,7 @@ from statistics import mean, stdev
 import numpy as np
 import scipy.sparse as sp
 
-from benchmarks import child, peer_vw
+from benchmarks import child, data, peer_vw
 from benchmarks.measure import installed
 from benchmarks.report import Job, Report, Table
 
@@ -49,13 +49,8 @@ class Contest:
 
 def nearest_error(contest: Contest) -> float:
     """Return the error of exact nearest neighbours (Euclidean), for orientation."""
-    train, test = contest.train, contest.test
-    if sp.issparse(train):
-        products = (test @ train.T).toarray()
-        lengths = np.asarray(train.multiply(train).sum(axis=1)).ravel()
-    else:
-        products, lengths = test @ train.T, (train * train).sum(axis=1)
-    return float(np.mean(contest.labels[(lengths - 2 * products).argmin(axis=1)] != contest.answers))
+    found = data.nearest(contest.train, contest.test)
+    return float(np.mean(contest.labels[found] != contest.answers))
 
 
 def fight(contest: Contest, job: Job) -> dict[str, list[dict]]:

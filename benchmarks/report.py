@@ -20,6 +20,10 @@ class Job:
     seed: int
     step: Callable
 
+    def seeds(self, many: int = 5) -> range:
+        """Return the seeds to run: so many, or one for a quick run."""
+        return range(self.seed, self.seed + (1 if self.quick else many))
+
 
 @dataclass
 class Target:

@@ -1,0 +1,50 @@
+"""Learning from rewards only: `MemoryTreeClassifier(supervision="reward")`, and two controls.
+
+The classifier is told for each memory that a query returned whether its label was right, never the right label; it answers
+with the label of the best memory. Controls, from the same seeds: "shuffled" deals the rewards of every query out to its
+memories at random, so that there are as many of them but they say nothing; "none" gives no rewards (supervision="none").
+Differences are taken seed by seed. Standing splits, 2,000 test rows, CPU time on one thread.
+"""
+
+from statistics import mean, stdev
+
+from benchmarks import child, data
+from benchmarks.report import Job, Report, Table
+
+GOALS = {"omniglot 15-shot": 0.50, "clinc150": 0.13, "wikipara 3-shot": 0.54}
+KINDS: dict[str, dict] = {
+    "rewards": {"supervision": "reward"},
+    "shuffled": {"supervision": "reward", "shuffled": True},
+    "none": {"supervision": "none"},
+}
+
+
+def run(job: Job) -> Report:
+    seeds = job.seeds()
+    report = Report("Learning from rewards only", __doc__)
+    columns = ["", "rewards", "error", "± over seeds", "less with rewards", "± over seeds", "query µs", "fit CPU s"]
+    table = Table(f"Rewards and controls, {len(seeds)} seeds", columns)
+    job.step("starting", len(GOALS) * len(KINDS) * len(seeds))
+    for name, goal in GOALS.items():
+        train, labels, test, answers = data.standing(name, job)
+        runs = report.runs[name] = {kind: [] for kind in KINDS}
+        with child.Arrays(train=train, labels=labels, test=test, answers=answers) as folder:
+            for seed in seeds:
+                for kind, options in KINDS.items():
+                    job.step(f"{name}, seed {seed}, {kind}")
+                    spec = {"folder": folder, "seed": seed, "repeats": 3, **options}
+                    found = child.call("benchmarks.learner:measure", spec)
+                    runs[kind].append({figure: found[figure] for figure in ("error", "query_us", "fit_s")})
+        errors = {kind: [one["error"] for one in found] for kind, found in runs.items()}
+        for kind, found in runs.items():
+            gains = [other - own for own, other in zip(errors["rewards"], errors[kind], strict=True)]
+            gain = [None, None] if kind == "rewards" else [mean(gains), spread(gains)]
+            times = [min(one[figure] for one in found) for figure in ("query_us", "fit_s")]
+            table.add(name, kind, mean(errors[kind]), spread(errors[kind]), *gain, *times)
+        report.at_most(f"{name}: error, rewards only", goal, mean(errors["rewards"]))
+    report.tables.append(table)
+    return report
+
+
+def spread(values: list[float]) -> float | None:
+    return stdev(values) if len(values) > 1 else None
