@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse
 from sklearn.base import clone
 from sklearn.datasets import load_digits, make_blobs, make_classification
+from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -82,6 +83,14 @@ def test_a_memory_that_is_removed_has_no_vote(digits):
             if hit.value == y[0]:
                 model.memory_.remove(hit.id)
     assert all(hit.value != y[0] for hit in model.recall(X[:1])[0][:5])
+
+
+def test_nothing_left_to_predict_from():
+    model = MemoryTreeClassifier(random_state=0).fit([[0.0], [1.0]], [0, 1])
+    for id in model.memory_:
+        model.memory_.remove(id)
+    with pytest.raises(NotFittedError, match="removed"):
+        model.predict([[0.0]])
 
 
 def test_new_classes_may_come_at_any_time(digits):

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -246,6 +247,8 @@ class MemoryTreeClassifier(ClassifierMixin, BaseEstimator):
         """For each row the labels its memories carry, as numbers, and their probabilities."""
         check_is_fitted(self, "memory_")
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float32, np.float64], reset=False)
+        if not len(self.memory_):
+            raise NotFittedError("all memories have been removed: there is nothing to predict from")
         hits = self._ask(X)
         if self.supervision != "labels":
             labels = np.where(hits.ids == NONE, NONE, self._labels[hits.ids])
