@@ -138,8 +138,11 @@ def rewards_for(hits: int, rewards: Any) -> np.ndarray:
 def reward_matrix(shape: tuple[int, int], rewards: Any) -> np.ndarray:
     """Rewards for a batch as an array of this shape, NaN where none was observed."""
     try:
-        rows = [[math.nan if reward is None else reward for reward in row] for row in rewards]
-        given = np.array(rows, np.float64).reshape(shape if not rows else (len(rows), -1))
+        if isinstance(rewards, np.ndarray) and rewards.dtype.kind in "fiub":
+            given = rewards.astype(np.float64)
+        else:
+            rows = [[math.nan if reward is None else reward for reward in row] for row in rewards]
+            given = np.array(rows, np.float64).reshape(shape if not rows else (len(rows), -1))
     except (TypeError, ValueError):
         raise InvalidReward(
             f"rewards for a batch are {shape[0]} rows of {shape[1]} numbers, NaN where none was seen"
@@ -184,6 +187,10 @@ def exclusions(exclude: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
     """The lists of excluded ids as (bounds, ids)."""
     if exclude is None:
         return np.zeros(n + 1, np.int64), NOBODY
+    if isinstance(exclude, np.ndarray) and exclude.dtype.kind in "iu" and exclude.ndim == 2 and len(exclude) == n:
+        if exclude.size and not 0 <= exclude.min() <= exclude.max() <= MOST:
+            raise InvalidOption("exclude must hold ids, which are not negative")
+        return np.arange(n + 1) * exclude.shape[1], exclude.astype(np.int64).reshape(-1)
     lists = [ids("exclude", row) for row in listed(exclude)]
     if len(lists) != n:
         raise InvalidOption(f"exclude needs a list of ids for each of the {n} rows, not {len(lists)}")

@@ -783,10 +783,7 @@ def learn_rows(tree, lists, X, ids, rewards, first, last):
     cosines, lengths, pulls = np.empty(k, np.float64), np.empty(k, np.float64), np.empty(k, np.float64)
     learned = 0
     for i in range(first, last):
-        x = row_of(tree, X, i)
-        terms, weights = known_terms(lists, x)
-        prepared = prepare(lists, x, terms, weights)
-        n, best = 0, -np.inf
+        n, lowest, highest = 0, 1.0, 0.0
         for j in range(k):
             row = layout.row_of_id(tree, ids[i, j])
             if row == NONE or np.isnan(rewards[i, j]):
@@ -794,9 +791,17 @@ def learn_rows(tree, lists, X, ids, rewards, first, last):
             if rewards[i, j] > 0:
                 layout.refresh(tree, ids[i, j])
             slots[n], given[n] = tree.rows[row, SLOT], rewards[i, j]
-            cosines[n], lengths[n] = cosine_of(tree, lists, slots[n], prepared)
-            best = max(best, cosines[n])
+            lowest, highest = min(lowest, given[n]), max(highest, given[n])
             n += 1
+        if lowest >= highest:
+            continue
+        x = row_of(tree, X, i)
+        terms, weights = known_terms(lists, x)
+        prepared = prepare(lists, x, terms, weights)
+        best = -np.inf
+        for j in range(n):
+            cosines[j], lengths[j] = cosine_of(tree, lists, slots[j], prepared)
+            best = max(best, cosines[j])
         total, earned = 0.0, 0.0
         for j in range(n):
             pulls[j] = np.exp(lists.settings.temperature * (cosines[j] - best))

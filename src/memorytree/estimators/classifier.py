@@ -224,6 +224,8 @@ class MemoryTreeClassifier(ClassifierMixin, BaseEstimator):
         if space:
             rewards = (self._labels[hits.ids] == codes[:, None]).astype(np.float64)
             rewards[hits.ids == NONE] = np.nan
+            if not self._dense:
+                rewards[:, REWARDED:] = np.nan  # the first few are those that words decide about
             self.memory_.update_many(hits, rewards)
 
     # ---- predicting

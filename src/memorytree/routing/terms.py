@@ -39,7 +39,7 @@ OF_ROWS = ("homes", "lengths")
 def terms(
     *,
     breadth: float = 16.0,
-    reads: float = 64.0,
+    reads: float = 48.0,
     scored: int = 32,
     homes: int = 8,
     temperature: float = 20.0,
