@@ -85,3 +85,14 @@ def test_what_is_no_label(label):
     assert len(tree) == 0
     with pytest.raises(InvalidOption, match="as many labels"):
         tree.insert_many([[1.0], [2.0]], "ab", labels=["x"])
+
+
+def test_a_memory_that_is_replaced_loses_its_links(rng):
+    tree = MemoryTree(seed=0)
+    keys = rng.normal(size=(20, 3))
+    tree.insert_many(keys, range(20))
+    hits = tree.query(keys[0], k=4)
+    tree.update(hits, [1.0, 1.0, 1.0, 0.0])
+    tree.insert(keys[1] + 5, "another", id=hits.ids[0])
+    tree.remove(hits.ids[1])
+    assert tree._links.pairs()[:, 0].tolist() == [hits.ids[2]]

@@ -52,8 +52,7 @@ def state_of(tree: Any) -> dict[str, Any]:
         arrays |= {f"{part}.{name}": array for name, array in inside.items()}
     if hasattr(tree._core, "lore"):
         arrays |= {f"lore.{name}": array.copy() for name, array in tree._core.lore().items()}
-    if len(tree._links):
-        arrays["links.pairs"] = tree._links.pairs()
+    arrays["links.pairs"] = tree._links.pairs()
     if tree._features:
         # Rows of one length lie together: the ids they belong to, then the numbers.
         for width in {len(row) for row in tree._features.values()}:
@@ -128,8 +127,7 @@ def restore(tree: Any, state: dict[str, Any]) -> None:
         return
     vocabulary = state["vocabulary"]
     keys = NamedKeys(vocabulary) if state["kind"] == "named" else KINDS[state["kind"]](state["dimension"])
-    if "links.pairs" in state["arrays"]:
-        tree._links = Links(dict(state["arrays"]["links.pairs"].tolist()))
+    tree._links = Links(state["arrays"]["links.pairs"].tolist())
     for width, rows in _under("features", state["arrays"]).items():
         tree._features |= dict(zip(state["arrays"][f"described.{width}"].tolist(), rows, strict=True))
     core = make(keys.sparse, keys.dimension, tree._options, tree._features, _made(state["routing"]))

@@ -8,44 +8,44 @@ import numpy as np
 
 
 class Links:
-    """Groups of ids (union-find). A memory that goes leaves its place to the next that is asked for.
+    """Groups of ids. Joining two groups moves the members of the smaller one.
 
     >>> links = Links()
-    >>> links.join([1, 2]), links.join([3, 4]), links.join([2, 4])
-    (None, None, None)
-    >>> links.top(1) == links.top(3), links.top(5)
-    (True, 5)
+    >>> links.join([1, 2]), links.join([3, 4]), links.join([2, 4]), links.forget(2)
+    (None, None, None, None)
+    >>> links.pairs().tolist()
+    [[1, 0], [3, 0], [4, 0]]
     """
 
-    def __init__(self, above: dict[int, int] | None = None):
-        self._above = above or {}
-
-    def __len__(self) -> int:
-        return len(self._above)
-
-    def top(self, id: int) -> int:
-        """The id that stands for the group of this one."""
-        above = self._above
-        while (up := above.get(id, id)) != id:
-            above[id] = above.get(up, up)
-            id = above[id]
-        return id
+    def __init__(self, pairs: Iterable[tuple[int, int]] = ()):
+        self._group: dict[int, int] = dict(pairs)
+        self._members: dict[int, set[int]] = {}
+        for id, group in self._group.items():
+            self._members.setdefault(group, set()).add(id)
+        self._next = 1 + max(self._members, default=-1)
 
     def join(self, ids: Iterable[int]) -> None:
-        """These belong together."""
-        tops = sorted({self.top(id) for id in ids})
-        for id in tops[1:]:
-            self._above[id] = tops[0]
+        """These belong together; one alone belongs to nobody."""
+        ids = list(ids)
+        if len(ids) < 2:
+            return
+        known = sorted({self._group[id] for id in ids if id in self._group}, key=lambda g: (-len(self._members[g]), g))
+        if not known:
+            known = [self._next]
+            self._members[self._next] = set()
+            self._next += 1
+        moving = set(ids).union(*(self._members.pop(group) for group in known[1:]))
+        self._members[known[0]] |= moving
+        self._group.update(dict.fromkeys(moving, known[0]))
 
-    def grouped(self, ids: Iterable[int]) -> np.ndarray:
-        """(id, group) of those that belong to a group."""
-        groups = set(self._above.values())
-        return np.array([(id, self.top(id)) for id in ids if id in self._above or id in groups], np.int64).reshape(-1, 2)
-
-    def prune(self, ids: Iterable[int]) -> None:
-        """Forget all but these."""
-        self._above = {int(id): int(group) for id, group in self.grouped(ids)}
+    def forget(self, id: int) -> None:
+        """A memory has gone."""
+        if id in self._group:
+            group = self._group.pop(id)
+            self._members[group].discard(id)
+            if not self._members[group]:
+                del self._members[group]
 
     def pairs(self) -> np.ndarray:
-        """Everything there is, for saving: (id, the one above it)."""
-        return np.array(sorted(self._above.items()), np.int64).reshape(-1, 2)
+        """(id, group) of all that belong to one."""
+        return np.array(sorted(self._group.items()), np.int64).reshape(-1, 2)

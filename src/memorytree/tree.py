@@ -33,7 +33,7 @@ STRETCH = 1024
 
 
 class Learned(NamedTuple):
-    """What came of an update: rewards that taught a router, and those that came too late because a node has gone."""
+    """What came of an update: lessons that taught a scorer or a router, and rewards too late because a node has gone."""
 
     learned: int
     skipped: int
@@ -46,7 +46,8 @@ class MemoryTree:
         routing: "principal" (a full leaf is cut along its main direction, routers then stay), "paper" (routers train
             themselves as memories pass), "terms" (sparse keys only: lists of memories by term, and weights of terms that
             learn from rewards), or "auto": principal for dense keys, terms for sparse ones.
-        scorer: "distance" (the nearest fits best) or "cosine".
+        scorer: "distance" (the nearest fits best), "cosine", "metric" (dense keys: near in a space that is learned from
+            rewards), "linear" (the paper's), or one of your own: a function (x, keys, features) -> scores.
         balance: the paper's alpha: how strongly learning routers prefer even sides.
         leaf_factor: the paper's c: a leaf holds at most max(8, ceil(c ln n)) memories.
         reroutes: the paper's d: memories that are put in anew after each write, where routers learn.
@@ -87,7 +88,7 @@ class MemoryTree:
             }
         )  # fmt: skip
         self._keys: Any = None  # DenseKeys, SparseKeys or NamedKeys, once there is a key
-        self._core: Any = None  # Core, Grove, LearnedCore (cores.py) or TermsCore (routing/terms.py)
+        self._core: Any = None  # what stands behind this face: see cores.py
         self._values: dict[int, Any] = {}
         self._features: dict[int, np.ndarray] = {}  # of values, for scorers that read them
         self._links = Links()  # memories that were rewarded together
@@ -140,7 +141,7 @@ class MemoryTree:
 
     def __repr__(self) -> str:
         kind = "empty" if self._keys is None else type(self._keys).__name__.removesuffix("Keys").lower()
-        return f"<MemoryTree: {len(self):,} memories, {kind} keys, routing {self._options['routing']!r}>"
+        return f"<{type(self).__name__}: {len(self):,} memories, {kind} keys, routing {self._options['routing']!r}>"
 
     # ---- writing
 
@@ -267,6 +268,7 @@ class MemoryTree:
         """Let go of what is kept here of a memory."""
         del self._values[id]
         self._features.pop(id, None)
+        self._links.forget(id)
 
     @classmethod
     def build(
@@ -378,8 +380,6 @@ class MemoryTree:
         if isinstance(core.routing, Principal):
             for row, good in zip(ids.tolist(), (rewards >= 0.5).tolist(), strict=True):
                 self._links.join(id for id, rewarded in zip(row, good, strict=True) if rewarded and id in self._values)
-            if len(self._links) > 2 * len(self._values) + STRETCH:
-                self._links.prune(self._values)
         return Learned(*learned.tolist())
 
     def reroute(self, times: int) -> None:
@@ -399,8 +399,7 @@ class MemoryTree:
         with self._writer:
             if self._core is None:
                 return
-            self._links.prune(self._values)
-            linked = self._links.grouped(self._values)
+            linked = self._links.pairs()
             groups = LINKED + np.unique(linked[:, 1], return_inverse=True)[1].reshape(-1)
 
             def work(core: Any) -> None:

@@ -137,6 +137,13 @@ def learn_classes(ids, scores, labels, truth, linear, squares, counts, least, mi
                 mixture[figure] -= MIX_RATE * g / np.sqrt(mixture_squares[figure])
 
 
+def with_room(arrays: tuple[np.ndarray, ...], size: int) -> tuple[np.ndarray, ...]:
+    """Arrays of one length, doubled until they have this much; what is new is zero."""
+    while len(arrays[0]) < size:
+        arrays = tuple(np.concatenate([array, np.zeros_like(array)]) for array in arrays)
+    return arrays
+
+
 class ClassModel:
     """What has been learned of the classes; labels are numbers here, in the order in which they first came."""
 
@@ -149,10 +156,7 @@ class ClassModel:
 
     def make_room(self, classes: int) -> None:
         """Be ready for labels below `classes`."""
-        while len(self.counts) < classes:
-            self.linear, self.squares, self.counts = (
-                np.concatenate([array, np.zeros_like(array)]) for array in (self.linear, self.squares, self.counts)
-            )
+        self.linear, self.squares, self.counts = with_room((self.linear, self.squares, self.counts), classes)
 
     def in_space(self, width: int) -> ClassModel:
         """A model that knows how often each label came, and has everything else still to learn, in another space."""

@@ -18,7 +18,7 @@ import numpy as np
 from memorytree.engine.compile import helper, kernel
 from memorytree.engine.sparse import find
 from memorytree.engine.state import NONE
-from memorytree.estimators.classes import to_probabilities
+from memorytree.estimators.classes import to_probabilities, with_room
 
 FIRST, SIZE, USED = range(3)  # columns of `places`: where the table of a label lies
 FEATURE, WEIGHT, SUM, WIDTH = range(4)  # columns of `words` and `numbers`, the same memory as integers and as floats
@@ -304,10 +304,7 @@ class SparseClassModel:
 
     def make_room(self, classes: int) -> None:
         """Be ready for labels below `classes`."""
-        while len(self.counts) < classes:
-            self.places, self.squares, self.counts = (
-                np.concatenate([array, np.zeros_like(array)]) for array in (self.places, self.squares, self.counts)
-            )
+        self.places, self.squares, self.counts = with_room((self.places, self.squares, self.counts), classes)
 
     def _grow(self) -> None:
         self.words = np.concatenate([self.words, np.empty_like(self.words)])

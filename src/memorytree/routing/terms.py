@@ -19,6 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from memorytree.engine import lists as postings
+from memorytree.engine import term_search
 from memorytree.engine import terms as engine
 from memorytree.engine.core import Core
 from memorytree.engine.state import MEMORIES, NONE, SLOT, Settings
@@ -30,8 +32,8 @@ Terms = namedtuple("Terms", "breadth reads scored homes temperature rate learns"
 ONE_LEAF = 1e6
 # How much of an array is in use; the others are in use as a whole.
 USED = {
-    "names": engine.TERMS, "lists": engine.TERMS, "importance": engine.TERMS, "squares": engine.TERMS,
-    "members": engine.POOL, "weights": engine.POOL,
+    "names": postings.TERMS, "lists": postings.TERMS, "importance": postings.TERMS, "squares": postings.TERMS,
+    "members": postings.POOL, "weights": postings.POOL,
 }  # fmt: skip
 OF_ROWS = ("homes", "lengths")
 
@@ -60,7 +62,7 @@ class TermsCore:
         self.settings = settings._replace(leaf_factor=ONE_LEAF, reroutes=0)
         self.routing = routing
         self.raw = Core(True, 0, self.settings, principal(), scorer)
-        self.lists = engine.make(routing, engine.empty())
+        self.lists = postings.make(routing, postings.empty())
 
     def __len__(self) -> int:
         return len(self.raw)
@@ -84,7 +86,7 @@ class TermsCore:
         return kept[bounds], known[there], weights[there]
 
     def _terms_of(self, features: np.ndarray) -> np.ndarray:
-        names = engine.arrays_of(self.lists)["names"][: self.terms]
+        names = postings.arrays_of(self.lists)["names"][: self.terms]
         order = np.argsort(names)
         at = np.minimum(np.searchsorted(names, features, sorter=order), len(names) - 1)
         return np.where((names[order[at]] == features) & (features >= 0), order[at], NONE).astype(np.int32)
@@ -92,28 +94,28 @@ class TermsCore:
     @property
     def terms(self) -> int:
         """How many terms there are; the first stands for keys without any."""
-        return int(engine.arrays_of(self.lists)["counters"][engine.TERMS])
+        return int(postings.arrays_of(self.lists)["counters"][postings.TERMS])
 
     def importance(self, features: np.ndarray) -> np.ndarray:
         """What has been learned of some features; 1 where nothing."""
         known = self._terms_of(features)
-        return np.where(known == NONE, 1, engine.arrays_of(self.lists)["importance"][known])
+        return np.where(known == NONE, 1, postings.arrays_of(self.lists)["importance"][known])
 
     def entries_read(self, row: Any) -> int:
         """How many entries of lists a query for the first key of a batch looks at."""
-        return int(engine.entries_for(self.raw.tree, self.lists, row))
+        return int(term_search.entries_for(self.raw.tree, self.lists, row))
 
     def bytes_in_use(self) -> int:
         """Bytes of the lists and of what has been learned."""
-        return sum(array.nbytes for array in self.lore().values()) + engine.arrays_of(self.lists)["places"].nbytes
+        return sum(array.nbytes for array in self.lore().values()) + postings.arrays_of(self.lists)["places"].nbytes
 
     def bytes_in_all(self) -> int:
         """The same with the room for growth."""
-        return sum(array.nbytes for array in engine.arrays_of(self.lists).values())
+        return sum(array.nbytes for array in postings.arrays_of(self.lists).values())
 
     def lore(self) -> dict[str, np.ndarray]:
         """The lists and what has been learned, as copies without room for growth; what is not in use is blank."""
-        arrays = engine.arrays_of(self.lists)
+        arrays = postings.arrays_of(self.lists)
         counters = arrays["counters"]
         used = {name: int(counters[counter]) for name, counter in USED.items()} | dict.fromkeys(OF_ROWS, len(self))
         lore = {name: array[: used.get(name)].copy() for name, array in arrays.items() if name != "places"}
@@ -121,13 +123,13 @@ class TermsCore:
         lore["weights"][idle] = 0
         lore["members"][idle & ~_links(lore)] = 0
         lists = lore["lists"]
-        lists[lists[:, engine.ROOM] == 0, engine.BEGIN] = 0
+        lists[lists[:, postings.ROOM] == 0, postings.BEGIN] = 0
         return lore
 
     def recall(self, lore: dict[str, np.ndarray]) -> None:
         """Be what `lore` told; the keys are then still to be adopted, and `check_lists` to be asked."""
-        blank = engine.empty()
-        arrays = {"places": engine.map_of(lore["names"])}
+        blank = postings.empty()
+        arrays = {"places": postings.map_of(lore["names"])}
         for name, template in blank.items():
             if name == "places":
                 continue
@@ -139,13 +141,13 @@ class TermsCore:
                 raise ValueError(f"{name} of the lists holds {len(array)} rows instead of {length}")
             # Room doubles, so it may not be nothing.
             arrays[name] = np.concatenate([array, template[len(array) :]])
-        self.lists = engine.make(self.routing, arrays)
+        self.lists = postings.make(self.routing, arrays)
 
     def place_of(self, id: int) -> tuple[dict[str, np.ndarray], int]:
         """Arrays that hold the key of a memory, features and all, and its slot there."""
         arrays, slot = self.raw.place_of(id)
         first, count = arrays["spans"][slot]
-        features = engine.arrays_of(self.lists)["names"][arrays["key_features"][first : first + count]]
+        features = postings.arrays_of(self.lists)["names"][arrays["key_features"][first : first + count]]
         weights = arrays["key_weights"][first : first + count]
         return {"spans": np.array([[0, count]]), "key_features": features, "key_weights": weights}, 0
 
@@ -153,8 +155,8 @@ class TermsCore:
         """A core of its own with the same content."""
         twin = TermsCore.__new__(TermsCore)
         twin.settings, twin.routing, twin.raw = self.settings, self.routing, self.raw.copy()
-        arrays = {name: array.copy() for name, array in engine.arrays_of(self.lists).items()}
-        twin.lists = engine.make(self.routing, arrays)
+        arrays = {name: array.copy() for name, array in postings.arrays_of(self.lists).items()}
+        twin.lists = postings.make(self.routing, arrays)
         return twin
 
     def insert(self, X: Any, ids: np.ndarray, progress: np.ndarray, last: int, removed: list) -> int:
@@ -195,14 +197,14 @@ class TermsCore:
         self, X: Any, traces: np.ndarray, ids: np.ndarray, rewards: np.ndarray, progress: np.ndarray, last: int
     ) -> Any:
         """Learn from the rewards of queries from where `progress` stands up to last - 1: (queries learned from, 0)."""
-        learned = engine.learn_rows(self.raw.tree, self.lists, X, ids, rewards, progress.item(), last)
+        learned = term_search.learn_rows(self.raw.tree, self.lists, X, ids, rewards, progress.item(), last)
         progress[0] = last
         return np.array([learned, 0])
 
     def query(self, X: Any, rows: tuple[int, int], *question: Any) -> None:
         """Answer a range of rows into the arrays given."""
         bounds, excluded, ids, scores, traces, beam, explore, draw = question  # as in `Core.query`
-        engine.query_rows(
+        term_search.query_rows(
             self.raw.tree, self.lists, X, *rows, bounds, excluded, ids, scores, traces, beam, float(explore), draw
         )
 
@@ -210,9 +212,9 @@ class TermsCore:
 def _in_use(arrays: dict[str, np.ndarray]) -> np.ndarray:
     """Which places of the pool hold an entry."""
     edges = np.zeros(len(arrays["members"]) + 1, np.int64)
-    lists = arrays["lists"][arrays["lists"][:, engine.LENGTH] > 0]
-    np.add.at(edges, lists[:, engine.BEGIN], 1)
-    np.add.at(edges, lists[:, engine.BEGIN] + lists[:, engine.LENGTH], -1)
+    lists = arrays["lists"][arrays["lists"][:, postings.LENGTH] > 0]
+    np.add.at(edges, lists[:, postings.BEGIN], 1)
+    np.add.at(edges, lists[:, postings.BEGIN] + lists[:, postings.LENGTH], -1)
     return np.cumsum(edges)[:-1] > 0
 
 
@@ -223,18 +225,18 @@ def _links(arrays: dict[str, np.ndarray]) -> np.ndarray:
         while begin != NONE:
             marked[begin] = True
             link = int(arrays["members"][begin])
-            begin = link if link == NONE else link * engine.SMALLEST_RUN
+            begin = link if link == NONE else link * postings.SMALLEST_RUN
     return marked
 
 
 def check_lists(core: TermsCore) -> None:
     """Raise ValueError, with the reason, if the lists contradict themselves or the memories."""
-    arrays, keys = engine.arrays_of(core.lists), core.raw.arrays()
+    arrays, keys = postings.arrays_of(core.lists), core.raw.arrays()
     counters, n = arrays["counters"], int(core.raw.counters[MEMORIES])
-    terms, pool = int(counters[engine.TERMS]), int(counters[engine.POOL])
+    terms, pool = int(counters[postings.TERMS]), int(counters[postings.POOL])
     _require(1 <= terms <= min(len(arrays[name]) for name in ("names", "lists", "importance", "squares")), "terms")
     _require(0 <= pool <= min(len(arrays["members"]), len(arrays["weights"])), "the pool holds what is in use")
-    _require(n <= min(len(arrays["homes"]), len(arrays["lengths"])) and counters[engine.MOST] >= n, "rows have homes")
+    _require(n <= min(len(arrays["homes"]), len(arrays["lengths"])) and counters[postings.MOST] >= n, "rows have homes")
     _check_terms({name: arrays[name][:terms] for name in ("names", "importance", "squares")}, arrays["places"])
     lists = arrays["lists"][:terms]
     _check_runs(lists, arrays, pool, core.routing.breadth)
@@ -249,10 +251,11 @@ def _require(truth: Any, what: str) -> None:
 def _check_terms(of_terms: dict[str, np.ndarray], places: np.ndarray) -> None:
     """The map leads from every name to its term and nowhere else."""
     names = of_terms["names"][1:]
-    taken = places[places[:, engine.FEATURE] != NONE]
+    taken = places[places[:, postings.FEATURE] != NONE]
     _require(np.all(names >= 0) and len(np.unique(names)) == len(names) == len(taken), "every feature has one term")
-    _require(np.all((taken[:, engine.TERM] > 0) & (taken[:, engine.TERM] <= len(names))), "the map leads to terms")
-    _require(np.array_equal(names[taken[:, engine.TERM] - 1], taken[:, engine.FEATURE]), "the map leads to the right terms")
+    terms, features = taken[:, postings.TERM], taken[:, postings.FEATURE]
+    _require(np.all((terms > 0) & (terms <= len(names))), "the map leads to terms")
+    _require(np.array_equal(names[terms - 1], features), "the map leads to the right terms")
     importance, squares = of_terms["importance"], of_terms["squares"]
     _require(np.all((importance > 0) & np.isfinite(importance)), "importances are positive numbers")
     _require(np.all((squares >= 0) & np.isfinite(squares)), "squares are numbers")
@@ -263,9 +266,9 @@ def _check_runs(lists: np.ndarray, arrays: dict[str, np.ndarray], pool: int, bre
     begin, room, length, pins = lists.T
     _require(np.all((lists >= 0).all(axis=1) & (length <= room) & (pins <= length) & (begin + room <= pool)), "lists fit")
     _require(np.all(room & (room - 1) == 0) and np.all((room > 0) == (length > 0)), "room is a power of two")
-    most = int(breadth * np.log2(arrays["counters"][engine.MOST] + 2.0))
+    most = int(breadth * np.log2(arrays["counters"][postings.MOST] + 2.0))
     _require(np.all(length - pins <= most), "lists keep to their limit")
-    _require(length.sum() == arrays["counters"][engine.ENTRIES], "the number of entries is known")
+    _require(length.sum() == arrays["counters"][postings.ENTRIES], "the number of entries is known")
     runs = [np.column_stack([begin[room > 0], room[room > 0]])]
     for kind, head in enumerate(arrays["free"].tolist()):
         chain = 0
@@ -274,7 +277,7 @@ def _check_runs(lists: np.ndarray, arrays: dict[str, np.ndarray], pool: int, bre
             runs.append(np.array([[head, 1 << kind]]))
             chain += 1
             link = int(arrays["members"][head])
-            head = link if link == NONE else link * engine.SMALLEST_RUN
+            head = link if link == NONE else link * postings.SMALLEST_RUN
     every = np.concatenate(runs)
     every = every[np.argsort(every[:, 0])]
     ends = np.concatenate([[0], every.sum(axis=1)])
@@ -285,18 +288,18 @@ def _check_entries(
     lists: np.ndarray, arrays: dict[str, np.ndarray], keys: dict[str, np.ndarray], n: int, terms: int
 ) -> None:
     """Every entry leads to a living memory that has the term with that weight; every memory has a home."""
-    begin, length = lists[:, engine.BEGIN], lists[:, engine.LENGTH]
+    begin, length = lists[:, postings.BEGIN], lists[:, postings.LENGTH]
     term = np.repeat(np.arange(terms), length)
     offset = np.arange(len(term)) - np.repeat(np.cumsum(length) - length, length)
     at = begin[term] + offset
     members, weights = arrays["members"][at], arrays["weights"][at]
-    rows = members >> engine.FLAGS
+    rows = members >> postings.FLAGS
     _require(np.all((rows >= 0) & (rows < n)), "entries lead to memories")
-    ranks = np.where(members & engine.PINNED, np.inf, np.abs(weights))
+    ranks = np.where(members & postings.PINNED, np.inf, np.abs(weights))
     parents = np.flatnonzero(offset > 0)
     _require(np.all(ranks[parents - offset[parents] + (offset[parents] - 1) // 2] <= ranks[parents]), "lists are heaps")
-    pins = np.bincount(term[(members & engine.PINNED) > 0], minlength=terms)
-    _require(np.array_equal(pins, lists[:, engine.PINS]), "pinned entries are counted")
+    pins = np.bincount(term[(members & postings.PINNED) > 0], minlength=terms)
+    _require(np.array_equal(pins, lists[:, postings.PINS]), "pinned entries are counted")
     spans = keys["spans"][keys["rows"][:n, SLOT]]
     owner = np.repeat(np.arange(n), spans[:, 1])
     inside = np.repeat(spans[:, 0] - (np.cumsum(spans[:, 1]) - spans[:, 1]), spans[:, 1]) + np.arange(len(owner))
@@ -312,6 +315,6 @@ def _check_entries(
     _require(np.array_equal(codes[found], mine), "memories have the terms in whose lists they are")
     _require(np.array_equal(values[found], weights), "lists know the weights of terms")
     _require(len(np.unique(mine)) == len(mine), "no memory is twice in a list")
-    homes = np.bincount(rows[(members & engine.HOME) > 0], minlength=n)
+    homes = np.bincount(rows[(members & postings.HOME) > 0], minlength=n)
     _require(np.array_equal(homes, arrays["homes"][:n]) and np.all(homes > 0), "every memory has a home")
-    _require(np.all((members & engine.HOME > 0) | (members & engine.PINNED == 0)), "only homes are pinned")
+    _require(np.all((members & postings.HOME > 0) | (members & postings.PINNED == 0)), "only homes are pinned")

@@ -1,0 +1,334 @@
+"""Lists by term at work: how a query reads them, and how the importance of terms is learned from rewards."""
+
+from collections import namedtuple
+
+import numpy as np
+
+from memorytree.engine import layout, search
+from memorytree.engine.compile import helper, kernel
+from memorytree.engine.declared import load_key, promise, row_of, weighed_dissimilarity
+from memorytree.engine.lists import (
+    BEGIN,
+    FLAGS,
+    FURTHEST,
+    GONE,
+    LENGTH,
+    LESSONS,
+    MOST,
+    NO_FEATURE,
+    term_of,
+)
+from memorytree.engine.rng import below, seeded, uniform
+from memorytree.engine.search import AT_LEAF, BRANCH, EXPLOIT, EXPLORED, EXPLORED_GENERATION, STEPS
+from memorytree.engine.sparse import SMALLEST_TABLE, place_in
+from memorytree.engine.state import MEMORIES, NEWEST, NONE, OLDER, SLOT
+
+Prepared = namedtuple("Prepared", "table values terms squared_length")
+"""A query: an open-addressing table from its terms to its weights (0 where there is none, so that comparing takes no
+branch), how many features it has, and the sum of the squares of their weights by importance."""
+
+
+@helper
+def known_terms(lists, x):
+    """Those features of a key that are terms, as terms, and their weights."""
+    features, weights = x
+    terms, values = np.empty(features.shape[0], np.int64), np.empty(features.shape[0], np.float32)
+    known = 0
+    for j in range(features.shape[0]):
+        term = term_of(lists, features[j])
+        if term != NONE:
+            terms[known], values[known] = term, weights[j]
+            known += 1
+    return terms[:known], values[:known]
+
+
+@helper
+def prepare(lists, x, terms, weights):
+    """A query in the form in which stored keys are compared with it. Features that are no terms count for its length."""
+    size = SMALLEST_TABLE
+    while size < 8 * terms.shape[0]:
+        size *= 2
+    table, values = np.empty(size, np.int32), np.empty(size, np.float32)
+    for place in range(size):
+        table[place], values[place] = NONE, 0
+    squared_length = 0.0
+    for j in range(terms.shape[0]):
+        place = place_in(table, terms[j])
+        table[place], values[place] = terms[j], weights[j]
+        squared_length += np.float64(lists.importance[terms[j]]) * weights[j] * weights[j]
+    # In this order a key and its equal come to the same length, bit by bit.
+    if terms.shape[0] < x[0].shape[0]:
+        for j in range(x[0].shape[0]):
+            if term_of(lists, x[0][j]) == NONE:
+                squared_length += np.float64(x[1][j]) * x[1][j]
+    return Prepared(table, values, x[0].shape[0], squared_length)
+
+
+@helper
+def choose_lists(lists, terms, weights, beam):
+    """The heaviest terms of a query, by weight and importance, whose lists are to be read: (order, how many of them).
+
+    As many as hold `reads` * log2 n entries, times the beam; and no fewer than a memory's homes, however long those are.
+    One more follows in the order, if there is one: the list that exploration may take instead.
+    """
+    costs, order = np.empty(terms.shape[0] + 1, np.float64), np.empty(terms.shape[0] + 1, np.int64)
+    for j in range(terms.shape[0]):
+        search.push(costs, order, j, -np.float64(abs(weights[j])) * lists.importance[terms[j]], j)
+    chosen = np.empty(terms.shape[0] + 1, np.int64)
+    left = lists.settings.reads * np.log2(lists.counters[MOST] + 2.0) * beam
+    taken, number = 0, 0
+    for size in range(terms.shape[0], 0, -1):
+        _, j = search.pop(costs, order, size)
+        chosen[taken] = j
+        taken += 1
+        if left <= 0 and number >= lists.settings.homes * beam:
+            break
+        number = taken
+        left -= lists.lists[terms[j], LENGTH]
+    return chosen[:taken], number
+
+
+@helper
+def entries_in(lists, x, terms, order, number):
+    """How many entries the lists hold that a query is to read."""
+    entries = np.int64(0) if x[0].shape[0] else lists.lists[NO_FEATURE, LENGTH]
+    for j in range(number):
+        entries += lists.lists[terms[order[j]], LENGTH]
+    return entries
+
+
+@kernel
+def entries_for(tree, lists, X):
+    """The same for the first key of a batch."""
+    x = row_of(tree, X, 0)
+    terms, weights = known_terms(lists, x)
+    order, number = choose_lists(lists, terms, weights, 1)
+    return entries_in(lists, x, terms, order, number)
+
+
+@helper
+def hash_of(row, size):
+    return (row * 0x9E3779B1 >> 7) & (size - 1)
+
+
+@helper
+def find_row(rows, row):
+    """The place of a row in a table of candidates, or the empty place where it would go."""
+    place = hash_of(row, rows.shape[0])
+    while rows[place] != row and rows[place] != NONE:
+        place = (place + 1) & (rows.shape[0] - 1)
+    return place
+
+
+@helper
+def add_list(lists, term, factor, rows, sums, used, found):
+    """Add what a term contributes to the score of each memory in its list; returns how many candidates there are."""
+    begin = lists.lists[term, BEGIN]
+    members, weights = lists.members, lists.weights
+    for entry in range(begin, begin + lists.lists[term, LENGTH]):
+        row = np.int64(members[entry] >> FLAGS)
+        place = find_row(rows, row)
+        if rows[place] == NONE:
+            rows[place] = row
+            sums[place] = 0
+            used[found] = place
+            found += 1
+        sums[place] += factor * weights[entry]
+    return found
+
+
+@helper
+def select(tree, lists, rows, sums, used, found, promises, candidates):
+    """The most promising candidates, as many as `promises` has room for, and an empty table; returns how many."""
+    filled = 0
+    for u in range(found):
+        row = np.int64(rows[used[u]])
+        rows[used[u]] = NONE
+        if row == GONE:
+            continue
+        hope = promise(tree, np.float64(sums[used[u]]), np.float64(lists.lengths[row]))
+        if filled < promises.shape[0]:
+            search.push(promises, candidates, filled, hope, row)
+            filled += 1
+        elif hope > promises[0]:
+            search.replace_top(promises, candidates, filled, hope, row)
+    return filled
+
+
+@helper
+def fill_up(tree, lists, x, prepared, excluded, best_rows, best, found):
+    """Where too few memories share a term with the query, those used last complete the answer."""
+    row = tree.counters[NEWEST]
+    while row != NONE and found < best.shape[0]:
+        there = False
+        for j in range(found):
+            there = there or best_rows[j] == row
+        if not there and not search.is_excluded(excluded, tree.row_ids[row]):
+            badness = weighed_dissimilarity(tree, tree.rows[row, SLOT], prepared, lists.importance)
+            found = search.offer_row(tree, row, x, badness, best_rows, best, found)
+        row = np.int64(tree.rows[row, OLDER])
+    return found
+
+
+@kernel
+def query_rows(tree, lists, X, first, last, bounds, excluded, ids, scores, traces, beam, explore, draw):
+    """Answer rows first .. last - 1: read the lists of the heaviest terms, score the most promising candidates exactly.
+
+    With probability `explore` one of the lists, at random, gives way to the heaviest that would not have been read; the
+    trace says so as a leaf explored, and which term it was.
+    """
+    memories = tree.counters[MEMORIES]
+    beam = min(beam, memories + 1)
+    best_rows, best = np.empty(ids.shape[1], np.int64), np.empty(ids.shape[1], np.float64)
+    room = min(max(lists.settings.scored * beam, ids.shape[1]), max(memories, 1))
+    promises, candidates = np.empty(room, np.float64), np.empty(room, np.int64)
+    rows, sums, used = np.empty(0, np.int32), np.empty(0, np.float32), np.empty(0, np.int64)
+    for i in range(first, last):
+        x = row_of(tree, X, i)
+        terms, weights = known_terms(lists, x)
+        prepared = prepare(lists, x, terms, weights)
+        order, number = choose_lists(lists, terms, weights, beam)
+        if traces.shape[0]:
+            traces[i, BRANCH], traces[i, STEPS] = EXPLOIT, 0
+        if explore > 0 and order.shape[0] > number:
+            stream = seeded(tree.settings.seed, draw + i)
+            if uniform(stream) < explore:
+                swapped = below(stream, number)
+                if traces.shape[0]:
+                    traces[i, BRANCH], traces[i, EXPLORED], traces[i, EXPLORED_GENERATION] = (
+                        AT_LEAF,
+                        terms[order[swapped]],
+                        0,
+                    )
+                order[swapped] = order[number]
+        entries = min(entries_in(lists, x, terms, order, number), memories) + 1
+        if 2 * entries > rows.shape[0]:
+            size = 1024
+            while size < 2 * entries:
+                size *= 2
+            rows, sums, used = np.full(size, NONE, np.int32), np.empty(size, np.float32), np.empty(size, np.int64)
+        found = 0
+        for j in range(number):
+            term = terms[order[j]]
+            found = add_list(lists, term, lists.importance[term] * weights[order[j]], rows, sums, used, found)
+        if x[0].shape[0] == 0:
+            found = add_list(lists, np.int64(NO_FEATURE), np.float32(0), rows, sums, used, found)
+        out = excluded[bounds[i] : bounds[i + 1]]
+        for id in out:
+            row = layout.row_of_id(tree, id)
+            if row != NONE:
+                place = find_row(rows, row)
+                if rows[place] != NONE:
+                    rows[place] = GONE
+        promising = select(tree, lists, rows, sums, used, found, promises, candidates)
+        found = np.int64(0)
+        for j in range(promising):
+            badness = weighed_dissimilarity(tree, tree.rows[candidates[j], SLOT], prepared, lists.importance)
+            found = search.offer_row(tree, candidates[j], x, badness, best_rows, best, found)
+        if found < best.shape[0]:
+            found = fill_up(tree, lists, x, prepared, out, best_rows, best, found)
+        search.report(tree, i, found, best_rows, best, ids, scores, traces)
+
+
+# ---- learning
+
+
+@helper
+def cosine_of(tree, lists, slot, prepared):
+    """(cosine, squared length) of a stored key, by importance."""
+    terms, weights = load_key(tree, slot)
+    product, squared_length = 0.0, 0.0
+    for j in range(terms.shape[0]):
+        weight = np.float64(lists.importance[terms[j]]) * weights[j]
+        squared_length += weight * weights[j]
+        product += weight * prepared.values[place_in(prepared.table, terms[j])]
+    lengths = np.sqrt(squared_length * prepared.squared_length)
+    return product / lengths if lengths > 0 else 0.0, squared_length
+
+
+@helper
+def add_gradient(tree, lists, slot, prepared, pull, cosine, squared_length):
+    """Add `pull` times the derivative of a memory's cosine by the logarithm of each term's importance.
+
+    With u and v the two keys at length one it is u v - cosine (u^2 + v^2) / 2; the part of u^2 is added by the caller.
+    """
+    terms, weights = load_key(tree, slot)
+    if not squared_length * prepared.squared_length > 0:
+        return
+    across, along = pull / np.sqrt(squared_length * prepared.squared_length), pull * cosine / (2 * squared_length)
+    for j in range(terms.shape[0]):
+        weight = np.float64(lists.importance[terms[j]]) * weights[j]
+        other = prepared.values[place_in(prepared.table, terms[j])]
+        lists.gradient[terms[j]] += weight * (across * other - along * weights[j])
+
+
+@helper
+def step_terms(lists, terms):
+    """One step of Adagrad on the logarithm of each of these terms' importance; the gradient is used up."""
+    for j in range(terms.shape[0]):
+        term = terms[j]
+        g = lists.gradient[term]
+        if g != 0:
+            lists.gradient[term] = 0
+            lists.squares[term] += g * g
+            change = np.exp(-lists.settings.rate * g / np.sqrt(lists.squares[term] + 1e-2))
+            lists.importance[term] = min(max(lists.importance[term] * change, 1 / FURTHEST), FURTHEST)
+
+
+@kernel
+def learn_rows(tree, lists, X, ids, rewards, first, last):
+    """Learn the importance of terms from the rewards of queries first .. last - 1 (NaN: none observed).
+
+    With p the softmax of the cosines (times `temperature`) of the memories that were returned, and t the part of it that was
+    rewarded, the gradient of each cosine is p - t. Rewarded memories become the last to be forgotten. Returns from how many
+    queries anything was learned: not where no memory was rewarded, nor where all were alike.
+    """
+    k = ids.shape[1]
+    slots, given = np.empty(k, np.int64), np.empty(k, np.float64)
+    cosines, lengths, pulls = np.empty(k, np.float64), np.empty(k, np.float64), np.empty(k, np.float64)
+    learned = 0
+    for i in range(first, last):
+        n, lowest, highest = 0, 1.0, 0.0
+        for j in range(k):
+            row = layout.row_of_id(tree, ids[i, j])
+            if row == NONE or np.isnan(rewards[i, j]):
+                continue
+            if rewards[i, j] > 0:
+                layout.refresh(tree, ids[i, j])
+            slots[n], given[n] = tree.rows[row, SLOT], rewards[i, j]
+            lowest, highest = min(lowest, given[n]), max(highest, given[n])
+            n += 1
+        if lowest >= highest:
+            continue
+        x = row_of(tree, X, i)
+        terms, weights = known_terms(lists, x)
+        prepared = prepare(lists, x, terms, weights)
+        best = -np.inf
+        for j in range(n):
+            cosines[j], lengths[j] = cosine_of(tree, lists, slots[j], prepared)
+            best = max(best, cosines[j])
+        total, earned = 0.0, 0.0
+        for j in range(n):
+            pulls[j] = np.exp(lists.settings.temperature * (cosines[j] - best))
+            total += pulls[j]
+            earned += given[j] * pulls[j]
+        if earned <= 0:
+            continue
+        strongest, own = 0.0, 0.0
+        for j in range(n):
+            pulls[j] = lists.settings.temperature * (pulls[j] / total - given[j] * pulls[j] / earned)
+            strongest = max(strongest, abs(pulls[j]))
+            own += pulls[j] * cosines[j]
+        if strongest < 1e-6 or not prepared.squared_length > 0:
+            continue
+        for j in range(n):
+            add_gradient(tree, lists, slots[j], prepared, pulls[j], cosines[j], lengths[j])
+        for j in range(terms.shape[0]):
+            weight = np.float64(lists.importance[terms[j]]) * weights[j] * weights[j]
+            lists.gradient[terms[j]] -= own * weight / (2 * prepared.squared_length)
+        step_terms(lists, terms)
+        for j in range(n):
+            step_terms(lists, load_key(tree, slots[j])[0])
+        lists.counters[LESSONS] += 1
+        learned += 1
+    return learned
