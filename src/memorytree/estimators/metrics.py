@@ -1,0 +1,106 @@
+"""Figures by which multi-label classification and retrieval are judged, in one place.
+
+Labels are columns of an indicator matrix, dense or sparse; ranked labels are rows of column numbers, best first, -1 where
+there are no more (`MemoryTreeMultilabelClassifier.predict_topk` gives them so when it was fitted on an indicator matrix).
+What scikit-learn has is scikit-learn's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from sklearn.metrics import f1_score
+
+from memorytree.errors import InvalidOption
+
+__all__ = [
+    "centered_reward",
+    "hamming_loss",
+    "macro_f1",
+    "mean_reward",
+    "micro_f1",
+    "precision_at",
+    "propensities",
+    "propensity_scored_precision_at",
+]
+
+
+def hamming_loss(truth: Any, predicted: Any) -> float:
+    """The mean number of labels that are wrong in a row, too many and missing ones together. (scikit-learn's is
+    the share of all labels, and takes a single label for a class.)
+
+    Example:
+        >>> hamming_loss(np.array([[1, 1, 0], [0, 0, 1]]), np.array([[1, 0, 1], [0, 0, 1]]))
+        1.0
+    """
+    wrong = scipy.sparse.csr_matrix(truth).astype(bool) != scipy.sparse.csr_matrix(predicted).astype(bool)
+    return float(wrong.nnz / truth.shape[0])
+
+
+def micro_f1(truth: Any, predicted: Any) -> float:
+    """The F1 score of all decisions together: frequent labels count for more."""
+    return float(f1_score(truth, predicted, average="micro", zero_division=0))
+
+
+def macro_f1(truth: Any, predicted: Any) -> float:
+    """The mean F1 score of labels: every label counts the same; one that neither occurs nor is predicted has 0."""
+    return float(f1_score(truth, predicted, average="macro", zero_division=0))
+
+
+def precision_at(k: int, truth: Any, ranked: np.ndarray) -> float:
+    """The share of the first k labels that are right, over all rows.
+
+    Example:
+        >>> precision_at(2, np.array([[1, 1, 0], [0, 0, 1]]), np.array([[0, 2], [2, -1]]))
+        0.5
+    """
+    return float(_right(k, truth, ranked).mean())
+
+
+def propensities(counts: np.ndarray, rows: int, a: float = 0.55, b: float = 1.5) -> np.ndarray:
+    """How likely a label that is true is to have been noted, by how often it occurs among training rows.
+
+    The estimate of Jain, Prabhu and Varma (2016): 1 / (1 + C (count + b)^-a) with C = (log rows - 1) (b + 1)^a. Labels are
+    missing from large collections, the rare ones most; dividing by this makes up for it.
+    """
+    return np.asarray(1 / (1 + (np.log(rows) - 1) * (b + 1) ** a * (np.asarray(counts) + b) ** -a))
+
+
+def propensity_scored_precision_at(k: int, truth: Any, ranked: np.ndarray, propensity: np.ndarray) -> float:
+    """Precision at k with each right label counted 1 / propensity, as a share of the most that could be had."""
+    gains = 1 / np.asarray(propensity)
+    earned = float((_right(k, truth, ranked) * np.where(ranked[:, :k] < 0, 0, gains[ranked[:, :k]])).sum())
+    rows = scipy.sparse.csr_matrix(truth)
+    possible = 0.0
+    for first, last in zip(rows.indptr[:-1], rows.indptr[1:], strict=True):
+        there = gains[rows.indices[first:last][rows.data[first:last] != 0]]
+        possible += float(np.sort(there)[-k:].sum())
+    return earned / possible if possible else 0.0
+
+
+def mean_reward(truth: np.ndarray, returned: np.ndarray) -> float:
+    """The mean cosine between the features of what was right and of what was returned, row by row."""
+    return float(np.mean(np.sum(_unit(truth) * _unit(returned), axis=1)))
+
+
+def centered_reward(truth: np.ndarray, returned: np.ndarray, center: np.ndarray) -> float:
+    """The same after `center`, the mean of all memories' features, was taken away: an answer that is a little like
+    everything earns nothing by that."""
+    return mean_reward(_unit(truth) - center, _unit(returned) - center)
+
+
+def _right(k: int, truth: Any, ranked: np.ndarray) -> np.ndarray:
+    """Whether each of the first k ranked labels of each row is true."""
+    if k < 1 or ranked.ndim != 2 or ranked.shape[1] < k or ranked.shape[0] != truth.shape[0]:
+        raise InvalidOption(f"{truth.shape[0]} rows of at least {k} ranked labels are needed, not {ranked.shape}")
+    first = ranked[:, :k]
+    rows = np.repeat(np.arange(len(first)), k)
+    found = scipy.sparse.csr_matrix(truth)[rows, np.maximum(first, 0).ravel()]
+    return (np.asarray(found).reshape(first.shape) != 0) & (first >= 0)
+
+
+def _unit(rows: np.ndarray) -> np.ndarray:
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.asarray(rows / np.maximum(lengths, 1e-30), np.float64)

@@ -1,0 +1,77 @@
+"""Metrics against what they say, counted by hand or in plain Python."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memorytree.errors import InvalidOption
+from memorytree.estimators import metrics
+
+
+@st.composite
+def judged(draw):
+    rows, labels = draw(st.integers(1, 8)), draw(st.integers(1, 6))
+    rng = np.random.default_rng(draw(st.integers(0, 2**16)))
+    ranked = np.array([rng.permutation(labels) for _ in range(rows)])
+    ranked[rng.random(ranked.shape) < 0.2] = -1
+    return rng.integers(0, 2, (rows, labels)), rng.integers(0, 2, (rows, labels)), ranked
+
+
+@given(judged())
+def test_hamming_loss_is_the_size_of_the_symmetric_difference(case):
+    truth, predicted, _ = case
+    sizes = [len({*np.flatnonzero(t)} ^ {*np.flatnonzero(p)}) for t, p in zip(truth, predicted, strict=True)]
+    assert metrics.hamming_loss(truth, predicted) == pytest.approx(np.mean(sizes))
+    sparse = scipy.sparse.csr_matrix(truth), scipy.sparse.csr_matrix(predicted)
+    assert metrics.hamming_loss(*sparse) == pytest.approx(np.mean(sizes))
+
+
+@given(judged())
+def test_precision_counts_the_right_ones_among_the_first(case):
+    truth, _, ranked = case
+    for k in range(1, ranked.shape[1] + 1):
+        right = sum(truth[i, label] for i, row in enumerate(ranked) for label in row[:k] if label >= 0)
+        for form in (truth, scipy.sparse.csr_matrix(truth)):
+            assert metrics.precision_at(k, form, ranked) == pytest.approx(right / (k * len(truth)))
+
+
+@given(judged())
+def test_equal_propensities_leave_the_share_of_what_could_be_had(case):
+    truth, _, ranked = case
+    for k in range(1, ranked.shape[1] + 1):
+        possible = np.minimum(truth.sum(axis=1), k).sum()
+        expected = metrics.precision_at(k, truth, ranked) * k * len(truth) / possible if possible else 0.0
+        found = metrics.propensity_scored_precision_at(k, truth, ranked, np.full(truth.shape[1], 0.3))
+        assert found == pytest.approx(expected)
+
+
+def test_a_perfect_ranking_has_a_scored_precision_of_one():
+    truth = np.array([[1, 0, 1], [0, 1, 0]])
+    propensity = metrics.propensities(np.array([100, 1, 10]), 1000)
+    assert np.all(np.diff(propensity[[1, 2, 0]]) > 0)  # frequent labels are noted more often
+    assert metrics.propensity_scored_precision_at(1, truth, np.array([[2], [1]]), propensity) == pytest.approx(1)
+    assert metrics.propensity_scored_precision_at(1, truth, np.array([[0], [1]]), propensity) < 1
+
+
+def test_f1_of_all_decisions_and_of_labels():
+    truth, predicted = np.array([[1, 0], [1, 0], [0, 1]]), np.array([[1, 0], [1, 0], [0, 0]])
+    assert metrics.micro_f1(truth, predicted) == pytest.approx(0.8)
+    assert metrics.macro_f1(truth, predicted) == pytest.approx(0.5)
+
+
+def test_an_answer_that_fits_everything_earns_nothing_once_centred():
+    rng = np.random.default_rng(0)
+    images = np.abs(rng.standard_normal((200, 8)))
+    images /= np.linalg.norm(images, axis=1, keepdims=True)
+    center = images.mean(axis=0)
+    usual = np.tile(images[np.argmax(images @ center)], (200, 1))
+    assert metrics.mean_reward(images, usual) > 0.6
+    assert abs(metrics.centered_reward(images, usual, center)) < 0.1
+    assert metrics.centered_reward(images, images, center) == pytest.approx(1)
+
+
+def test_too_few_ranked_labels_are_refused():
+    with pytest.raises(InvalidOption, match="at least 3"):
+        metrics.precision_at(3, np.ones((2, 4)), np.zeros((2, 2), int))
