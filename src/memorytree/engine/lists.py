@@ -130,6 +130,15 @@ def term_of(lists, feature):
     return np.int64(lists.places[find(lists.places, 0, lists.places.shape[0], feature), TERM])
 
 
+@kernel
+def terms_of(lists, features):
+    """The terms of features, NONE for those that are none."""
+    terms = np.empty(features.shape[0], np.int32)
+    for j in range(features.shape[0]):
+        terms[j] = term_of(lists, features[j])
+    return terms
+
+
 @helper
 def add_term(lists, feature):
     """A term for a new feature. Half of the map stays empty."""

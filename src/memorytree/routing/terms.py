@@ -80,16 +80,10 @@ class TermsCore:
     def seen(self, X: Any) -> Any:
         """What that tree sees of a batch of keys: terms for features, and nothing of those that are none."""
         bounds, features, weights = X
-        known = self._terms_of(features)
+        known = postings.terms_of(self.lists, features)
         there = known != NONE
         kept = np.concatenate([[0], np.cumsum(there)])
         return kept[bounds], known[there], weights[there]
-
-    def _terms_of(self, features: np.ndarray) -> np.ndarray:
-        names = postings.arrays_of(self.lists)["names"][: self.terms]
-        order = np.argsort(names)
-        at = np.minimum(np.searchsorted(names, features, sorter=order), len(names) - 1)
-        return np.where((names[order[at]] == features) & (features >= 0), order[at], NONE).astype(np.int32)
 
     @property
     def terms(self) -> int:
@@ -98,7 +92,7 @@ class TermsCore:
 
     def importance(self, features: np.ndarray) -> np.ndarray:
         """What has been learned of some features; 1 where nothing."""
-        known = self._terms_of(features)
+        known = postings.terms_of(self.lists, features)
         return np.where(known == NONE, 1, postings.arrays_of(self.lists)["importance"][known])
 
     def entries_read(self, row: Any) -> int:
