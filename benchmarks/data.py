@@ -94,6 +94,30 @@ def text_rows(train, test, words: dict, tests: int | None):
     return standing_split(keys, train[1], vectorizer.transform(test[0]), test[1], tests)
 
 
+def flickr(folder: Path | None, seed: int, *, images: int | None = None):
+    """Captions and what a network sees in the images: (texts, features) of nine tenths of the images, then of the others.
+
+    A text is the five captions of an image together; features have length one. The seed makes the split.
+    """
+    import csv
+
+    origin = "captions of Flickr8k, and 1,280 features of each image by a network trained on ImageNet"
+    texts: dict[str, str] = {}
+    with lzma.open(expect(folder, "flickr8k/captions.csv.xz", origin), "rt", encoding="utf8") as file:
+        for row in csv.DictReader(file):
+            texts[row["image"]] = f"{texts.get(row['image'], '')} {row['caption']}".strip()
+    with np.load(expect(folder, "flickr8k/features.npz", origin)) as file:
+        names, features = [Path(name).name for name in file["files"].tolist()], file["feat"].astype(np.float32)
+    features /= np.maximum(np.linalg.norm(features, axis=1, keepdims=True), 1e-9)
+    order = np.random.default_rng(seed).permutation(len(names))[:images]
+    tests = len(order) // 10
+
+    def part(rows):
+        return [texts[names[i]] for i in rows.tolist()], features[rows]
+
+    return *part(order[tests:]), *part(order[:tests])
+
+
 STANDING = {
     "omniglot 1-shot": (omniglot, {"shots": 1}, 200),
     "omniglot 15-shot": (omniglot, {"shots": 15}, 60),

@@ -32,6 +32,7 @@ from memorytree.engine.state import (
     TABLES,
 )  # fmt: skip
 from memorytree.routing.terms import TermsCore, check_lists
+from memorytree.scoring.valued import ValuedCore
 
 
 def check_tree(tree: Any) -> None:
@@ -50,8 +51,9 @@ def check_tree(tree: Any) -> None:
         check_arrays(arrays, part.sparse, part.routing.learns)
         ids = arrays["row_ids"][: len(part)].tolist()
         _require(set(ids) == set(tree._values), "values and memories do not have the same ids")
-    if isinstance(tree._core, TermsCore):
-        check_lists(tree._core)
+    by_keys = tree._core.base if isinstance(tree._core, ValuedCore) else tree._core
+    if isinstance(by_keys, TermsCore):
+        check_lists(by_keys)
 
 
 def check_arrays(arrays: dict[str, np.ndarray], sparse: bool, learns: bool) -> None:

@@ -1,6 +1,6 @@
 """What stands behind a `MemoryTree`: one tree (`engine.core.Core`), several (`Grove`), trees over a learned space
-(`LearnedCore`), lists of memories by term (`routing.terms.TermsCore`), or a tree whose candidates a scorer in plain Python
-ranks (`scoring.own.ScoredCore`).
+(`LearnedCore`), lists of memories by term (`routing.terms.TermsCore`), or one of these whose candidates are ranked by their
+values (`scoring.valued.ValuedCore`) or by a scorer in plain Python (`scoring.own.ScoredCore`).
 
 All of them take keys as batches and have the same methods; the face above does not know which it has.
 """
@@ -18,9 +18,10 @@ from memorytree.engine.merge import merge_rows
 from memorytree.engine.state import LABEL, NONE, SLOT, Settings
 from memorytree.errors import InvalidOption
 from memorytree.routing import Terms, TermsCore, principal
-from memorytree.scoring import Cosine, Distance, distance
+from memorytree.scoring import Cosine, Distance, Values, distance
 from memorytree.scoring.metric import Metric, Space
 from memorytree.scoring.own import ScoredCore
+from memorytree.scoring.valued import ValuedCore
 
 # Directions are found anew each time the memories double, up to this many, unless there has been a lesson by then.
 FIRST_KEYS, ENOUGH_KEYS = 8, 1024
@@ -111,6 +112,10 @@ class Grove:
         """Sweep every tree; the number moved in all of them."""
         return sum(tree.sweep() for tree in self.trees)
 
+    def compare(self, X: Any, first: int, last: int, ids: np.ndarray) -> np.ndarray:
+        """How well the keys of memories fit."""
+        return self.trees[0].compare(X, first, last, ids)
+
     def update(
         self, X: Any, traces: np.ndarray, ids: np.ndarray, rewards: np.ndarray, progress: np.ndarray, last: int
     ) -> Any:
@@ -139,7 +144,7 @@ class Grove:
 
 def make(
     sparse: bool, dimension: int, settings: dict[str, Any], features: dict[int, np.ndarray], routing: Any = None
-) -> Core | Grove | LearnedCore | ScoredCore | TermsCore:
+) -> Core | Grove | LearnedCore | ScoredCore | TermsCore | ValuedCore:
     """What stands behind a tree with these options; a routing that was settled earlier may be given."""
     routing = routing or options.routing_of(settings, sparse)
     basic, scorer = options.settings_of(settings, routing), options.scorer_of(settings)
@@ -147,6 +152,8 @@ def make(
         if sparse:
             raise InvalidOption('scorer="metric" needs dense keys')
         return LearnedCore(Space(scorer, dimension), basic, routing, settings["trees"] or 1, settings["reroutes"])
+    if isinstance(scorer, Values):
+        return ValuedCore(make(sparse, dimension, {**settings, "scorer": "cosine"}, features, routing), scorer, features)
     if not isinstance(scorer, Distance | Cosine):
         if settings["trees"] or isinstance(routing, Terms):
             raise InvalidOption("a forest or term lists need a compiled scorer: distance or cosine")

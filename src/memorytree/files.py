@@ -25,8 +25,9 @@ from memorytree.keys import DenseKeys, NamedKeys, SparseKeys
 from memorytree.links import Links
 from memorytree.routing import Paper, Principal, Terms, TermsCore
 from memorytree.routing.terms import check_lists
-from memorytree.scoring import Metric
+from memorytree.scoring import Metric, Values
 from memorytree.scoring.own import ScoredCore
+from memorytree.scoring.valued import ValuedCore
 
 FORMAT = 2
 _ARRAY, _SCALAR, _TUPLE = 101, 102, 103  # msgpack extension types
@@ -34,7 +35,7 @@ DEEPEST = 32
 OWN = {"name": "own"}  # stands for a scorer of the user's own, which no file can hold
 GROWING = ("id_keys", "id_rows")  # the other arrays without a counter have one length for life
 KINDS = {"dense": DenseKeys, "sparse": SparseKeys, "named": NamedKeys}
-KINDS_OF_OPTION = {"paper": Paper, "principal": Principal, "terms": Terms, "metric": Metric}
+KINDS_OF_OPTION = {"paper": Paper, "principal": Principal, "terms": Terms, "metric": Metric, "values": Values}
 
 
 def state_of(tree: Any) -> dict[str, Any]:
@@ -131,14 +132,15 @@ def restore(tree: Any, state: dict[str, Any]) -> None:
     for width, rows in _under("features", state["arrays"]).items():
         tree._features |= dict(zip(state["arrays"][f"described.{width}"].tolist(), rows, strict=True))
     core = make(keys.sparse, keys.dimension, tree._options, tree._features, _made(state["routing"]))
-    if isinstance(core, LearnedCore | ScoredCore | TermsCore):
+    if isinstance(core, LearnedCore | ScoredCore | TermsCore | ValuedCore):
         core.recall(_under("lore", state["arrays"]))
     for name, part in core.parts.items():
         part.adopt(_whole(part, _under(name, state["arrays"])))
         if set(tree._values) != set(part.arrays()["row_ids"][: len(part)].tolist()):
             raise ValueError("values and memories do not have the same ids")
-    if isinstance(core, TermsCore):
-        check_lists(core)
+    by_keys = core.base if isinstance(core, ValuedCore) else core
+    if isinstance(by_keys, TermsCore):
+        check_lists(by_keys)
     tree._keys, tree._core = keys, core
 
 

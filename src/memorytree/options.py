@@ -14,9 +14,9 @@ from memorytree.engine.core import NOBODY
 from memorytree.engine.state import NONE, Settings
 from memorytree.errors import InvalidKey, InvalidOption, InvalidReward
 from memorytree.routing import Paper, Principal, Terms, paper, principal, terms
-from memorytree.scoring import Linear, Metric, Scorer, cosine, distance, metric
+from memorytree.scoring import Linear, Metric, Scorer, Values, cosine, distance, metric, values
 
-SCORERS: dict[str, Any] = {"distance": distance, "cosine": cosine, "metric": metric, "linear": Linear}
+SCORERS: dict[str, Any] = {"distance": distance, "cosine": cosine, "metric": metric, "linear": Linear, "values": values}
 ROUTINGS = ("auto", "paper", "principal", "terms")
 
 
@@ -52,7 +52,7 @@ def check(options: dict[str, Any]) -> dict[str, Any]:
     routing, scorer = options["routing"], options["scorer"]
     if not isinstance(routing, Paper | Principal | Terms) and not (isinstance(routing, str) and routing in ROUTINGS):
         raise InvalidOption(f"routing must be one of {', '.join(ROUTINGS)}, not {routing!r}")
-    own = isinstance(scorer, Metric | Scorer) or callable(scorer)
+    own = isinstance(scorer, Metric | Scorer | Values) or callable(scorer)
     if not own and not (isinstance(scorer, str) and scorer in SCORERS):
         raise InvalidOption(f"scorer must be one of {', '.join(SCORERS)}, or a scorer of your own, not {scorer!r}")
     if (routing == "terms" or isinstance(routing, Terms)) and options["trees"]:
@@ -90,7 +90,7 @@ def routing_of(options: dict[str, Any], sparse: bool) -> Paper | Principal | Ter
     if isinstance(routing, Paper | Principal | Terms):
         return routing
     if routing == "auto":
-        compiled = options["scorer"] in ("distance", "cosine")
+        compiled = isinstance(options["scorer"], Values) or options["scorer"] in ("distance", "cosine", "values")
         routing = "principal" if not sparse else "terms" if compiled and not options["trees"] else "paper"
     if routing == "principal":
         return principal()
@@ -210,12 +210,14 @@ def codes_for(labels: Any, n: int, known: dict[Any, int]) -> np.ndarray:
     return np.array([NONE if label is None else known.setdefault(label, len(known)) for label in labels], np.int64)
 
 
-def features_for(features: Any, n: int) -> np.ndarray:
-    """n rows of numbers."""
+def features_for(features: Any, n: int, core: Any) -> np.ndarray:
+    """n rows of numbers that a core does not refuse."""
     try:
         rows = np.array(features, np.float32)
     except (TypeError, ValueError) as error:
         raise InvalidOption(f"features are rows of numbers: {error}") from None
     if rows.ndim != 2 or len(rows) != n or not np.all(np.isfinite(rows)):
         raise InvalidOption(f"{n} memories need as many rows of finite features, not an array of shape {rows.shape}")
+    if hasattr(core, "admit"):
+        core.admit(rows)
     return rows

@@ -47,7 +47,8 @@ class MemoryTree:
             themselves as memories pass), "terms" (sparse keys only: lists of memories by term, and weights of terms that
             learn from rewards), or "auto": principal for dense keys, terms for sparse ones.
         scorer: "distance" (the nearest fits best), "cosine", "metric" (dense keys: near in a space that is learned from
-            rewards), "linear" (the paper's), or one of your own: a function (x, keys, features) -> scores.
+            rewards), "values" (what values are like, by the features given with them, is learned to count as well), "linear"
+            (the paper's), or one of your own: a function (x, keys, features) -> scores.
         balance: the paper's alpha: how strongly learning routers prefer even sides.
         leaf_factor: the paper's c: a leaf holds at most max(8, ceil(c ln n)) memories.
         reroutes: the paper's d: memories that are put in anew after each write, where routers learn.
@@ -183,7 +184,7 @@ class MemoryTree:
             keys, core = self._begin(x)
             row = keys.one(x, growing=True)
             codes = None if label is None else options.codes_for([label], 1, self._labels)
-            given = None if features is None else options.features_for([features], 1)
+            given = None if features is None else options.features_for([features], 1, core)
             self._write(keys, core, row, ids, [value], np.zeros(1, _INT64), 1)
             self._describe(ids, codes, given)
         return ids.item()
@@ -198,6 +199,8 @@ class MemoryTree:
                 self._core.label(ids, codes)
             if features is not None:
                 self._features.update(zip(ids.tolist(), features, strict=True))
+                if hasattr(self._core, "describe"):
+                    self._core.describe(ids)
         finally:
             self._lock.release_write()
 
@@ -229,7 +232,7 @@ class MemoryTree:
             keys, core = self._begin(X)
             batch, n = keys.many(X, growing=True)
             codes = None if labels is None else options.codes_for(labels, n, self._labels)
-            given = None if features is None else options.features_for(features, n)
+            given = None if features is None else options.features_for(features, n, core)
             done = np.zeros(1, np.int64)
             first = 0
             # Between two stretches waiting readers get a turn.
@@ -299,11 +302,11 @@ class MemoryTree:
         capacity = tree._options["capacity"]
         if capacity is not None and n > capacity:
             raise InvalidOption(f"{n} memories do not fit into a capacity of {capacity}")
+        given = None if features is None else options.features_for(features, n, core)
         core.fill(batch, numbers, None if labels is None else options.codes_for(labels, n, tree._labels))
         tree._keys, tree._core = keys, core
         tree._values = dict(zip(numbers.tolist(), values, strict=True))
-        if features is not None:
-            tree._describe(numbers, None, options.features_for(features, n))
+        tree._describe(numbers, None, given)
         return tree
 
     def remove(self, id: int) -> None:

@@ -150,6 +150,12 @@ class Core:
             self.regrow(node)
         self._tidy()
 
+    def compare(self, X: Any, first: int, last: int, ids: np.ndarray) -> np.ndarray:
+        """How well the keys of memories ids[i] fit each row i of a range; -inf for those that are not there."""
+        scores = np.empty((last - first, ids.shape[1]), np.float32)
+        kernels.compare_rows(self.tree, X, first, last, ids, scores)
+        return scores
+
     def update(
         self, X: Any, traces: np.ndarray, ids: np.ndarray, rewards: np.ndarray, progress: np.ndarray, last: int
     ) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 from memorytree.engine import dense, grow, layout, search, sparse  # noqa: F401  (they give the declared functions their bodies)
 from memorytree.engine.compile import helper, kernel
 from memorytree.engine.declared import (
+    dissimilarity,
     keys_apart,
     learn_from_reward,
     lift_random,
@@ -17,6 +18,7 @@ from memorytree.engine.declared import (
     note_key,
     prepare,
     row_of,
+    score,
 )
 from memorytree.engine.rng import seeded, uniform
 from memorytree.engine.route import descend, margin
@@ -41,6 +43,17 @@ from memorytree.engine.state import (
 )  # fmt: skip
 
 DONE, REGROW, REMOVE = 0, 1, 2
+
+
+@kernel
+def compare_rows(tree, X, first, last, ids, scores):
+    """How well the keys of some memories fit rows first .. last - 1; -inf for those that are not there."""
+    for i in range(first, last):
+        prepared = prepare(tree, row_of(tree, X, i))
+        for j in range(ids.shape[1]):
+            row = layout.row_of_id(tree, ids[i, j])
+            found = -np.inf if row == NONE else score(tree, dissimilarity(tree, tree.rows[row, SLOT], prepared))
+            scores[i - first, j] = found
 
 
 @kernel

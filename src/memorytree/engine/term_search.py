@@ -6,7 +6,7 @@ import numpy as np
 
 from memorytree.engine import layout, search
 from memorytree.engine.compile import helper, kernel
-from memorytree.engine.declared import load_key, promise, row_of, weighed_dissimilarity
+from memorytree.engine.declared import load_key, promise, row_of, score, weighed_dissimilarity
 from memorytree.engine.lists import (
     BEGIN,
     FLAGS,
@@ -228,6 +228,21 @@ def query_rows(tree, lists, X, first, last, bounds, excluded, ids, scores, trace
         if found < best.shape[0]:
             found = fill_up(tree, lists, x, prepared, out, best_rows, best, found)
         search.report(tree, i, found, best_rows, best, ids, scores, traces)
+
+
+@kernel
+def compare_rows(tree, lists, X, first, last, ids, scores):
+    """How well the keys of some memories fit rows first .. last - 1; -inf for those that are not there."""
+    for i in range(first, last):
+        x = row_of(tree, X, i)
+        terms, weights = known_terms(lists, x)
+        prepared = prepare(lists, x, terms, weights)
+        for j in range(ids.shape[1]):
+            row = layout.row_of_id(tree, ids[i, j])
+            scores[i - first, j] = -np.inf
+            if row != NONE:
+                badness = weighed_dissimilarity(tree, tree.rows[row, SLOT], prepared, lists.importance)
+                scores[i - first, j] = score(tree, badness)
 
 
 # ---- learning

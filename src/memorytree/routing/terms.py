@@ -187,6 +187,12 @@ class TermsCore:
         """The same: importances learn from rewards only."""
         self.sweep()
 
+    def compare(self, X: Any, first: int, last: int, ids: np.ndarray) -> np.ndarray:
+        """How well the keys of memories ids[i] fit each row i of a range; -inf for those that are not there."""
+        scores = np.empty((last - first, ids.shape[1]), np.float32)
+        term_search.compare_rows(self.raw.tree, self.lists, X, first, last, ids, scores)
+        return scores
+
     def update(
         self, X: Any, traces: np.ndarray, ids: np.ndarray, rewards: np.ndarray, progress: np.ndarray, last: int
     ) -> Any:

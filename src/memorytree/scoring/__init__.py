@@ -4,5 +4,6 @@ from memorytree.scoring.cosine import Cosine, cosine
 from memorytree.scoring.distance import Distance, distance
 from memorytree.scoring.metric import Metric, metric
 from memorytree.scoring.own import Linear, Scorer
+from memorytree.scoring.values import Values, values
 
-__all__ = ["Cosine", "Distance", "Linear", "Metric", "Scorer", "cosine", "distance", "metric"]
+__all__ = ["Cosine", "Distance", "Linear", "Metric", "Scorer", "Values", "cosine", "distance", "metric", "values"]

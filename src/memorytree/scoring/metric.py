@@ -20,6 +20,7 @@ from memorytree.engine import layout
 from memorytree.engine.compile import fast_helper, helper, kernel
 from memorytree.engine.dense import dot
 from memorytree.engine.state import NONE, SLOT
+from memorytree.scoring.directions import principal_directions
 
 Metric = namedtuple("Metric", "rank rate temperature lift")
 
@@ -40,19 +41,13 @@ def first_directions(keys: np.ndarray, rank: int) -> tuple[np.ndarray, np.ndarra
     usual = np.median(spread[spread > 0]) if np.any(spread > 0) else 1.0
     shrink = 1 / np.maximum(spread / usual, 2.0)
     centered = (keys - center) * shrink
-    # The smaller of the two matrices of products has the same directions.
-    if len(centered) >= centered.shape[1]:
-        variances, directions = np.linalg.eigh(centered.T @ centered / len(centered))
-    else:
-        variances, combinations = np.linalg.eigh(centered @ centered.T / len(centered))
-        directions = centered.T @ (combinations / np.sqrt(np.maximum(variances, 1e-12) * len(centered)))
-    top = np.argsort(variances)[::-1][:rank]
-    top = top[variances[top] > 1e-7 * variances.max()] if variances.max() > 0 else top[:0]
+    variances, directions = principal_directions(centered, rank)
     weights = np.zeros((rank, keys.shape[1]))
-    if len(top):
-        half_white = directions[:, top] * (variances[top] + 1e-3 * variances[top].mean()) ** -0.25
-        weights[: len(top)] = half_white.T / np.sqrt(np.mean(np.sum((centered @ half_white) ** 2, axis=1)))
-    units = np.sqrt(np.mean(weights[: max(len(top), 1)] ** 2)) * shrink
+    found = len(variances)
+    if found:
+        half_white = directions * (variances + 1e-3 * variances.mean()) ** -0.25
+        weights[:found] = half_white.T / np.sqrt(np.mean(np.sum((centered @ half_white) ** 2, axis=1)))
+    units = np.sqrt(np.mean(weights[: max(found, 1)] ** 2)) * shrink
     return center.astype(np.float32), (weights * shrink).astype(np.float32), units.astype(np.float32)
 
 

@@ -1,0 +1,323 @@
+"""`scorer="values"`: keys find the candidates, and what is known of their values ranks them.
+
+The features given with a value (`features=`) are seen through their first principal directions, as v. Three things speak for
+a candidate: how well its key fits; how much its value is like those of the other candidates, the more the better their keys
+fit (a vote); and <U x, v>: a key x aims at a point among the values. Before the first reward the keys decide alone.
+
+Everything is learned from rewards, as least squares: which part of the differences among the rewards of a query's memories
+the fit and the vote explain (two shared coefficients, from running sums), and then, of what is left, which change of the aim
+would explain it best. The aim's weights take a normalised step towards that change, and their average over time is what
+answers: later states count for more. Keys are taken at length one and features at mean length one, rewards are compared
+within a query only, so nothing has to be set for the scale of anything.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from typing import Any
+
+import numpy as np
+
+from memorytree.engine import layout
+from memorytree.engine.compile import fast_helper, helper, kernel
+from memorytree.engine.dense import dot
+from memorytree.engine.state import NONE, SLOT
+from memorytree.scoring.directions import principal_directions
+from memorytree.scoring.metric import add_scaled
+
+Values = namedtuple("Values", "width breadth damping ridge steps learns")
+
+# Running sums over lessons: products of fit, vote and reward, each less its mean over the memories of a query.
+FIT_FIT, FIT_VOTE, VOTE_VOTE, FIT_REWARD, VOTE_REWARD, LESSONS, SUMS = range(7)
+# The age of a lesson is counted in these, so that the square of it stays a moderate number.
+AGE = 1e-4
+CONSTANT = 0  # the row of the weights that every key has
+
+
+def values(*, width: int = 128, breadth: float = 8.0, damping: float = 3.0, ridge: float = 0.3, steps: int = 4) -> Values:
+    """A scorer that reads values.
+
+    `width` directions are seen of the features; the keys choose `breadth` * log2 n candidates. `damping` shortens the steps
+    of the weights, `ridge` the change of an aim; `steps` of conjugate gradients find it.
+    """
+    return Values(int(width), float(breadth), float(damping), float(ridge), int(steps), True)
+
+
+def directions(features: np.ndarray, width: int) -> np.ndarray:
+    """The first principal directions of some features (not centred: an aim's constant part does that), as columns, scaled so
+    that what is seen has a mean squared length of one."""
+    squares, found = principal_directions(features.astype(np.float64), width)
+    basis = np.zeros((features.shape[1], width), np.float32)
+    if len(squares):
+        basis[:, : len(squares)] = found / np.sqrt(squares.sum())
+    return basis
+
+
+@fast_helper
+def inner(a, b):
+    total = np.float32(0)
+    for j in range(a.shape[0]):
+        total += a[j] * b[j]
+    return total
+
+
+@helper
+def gather(seen, ids, slots):
+    """Where what is seen of the values of memories lies; NONE for those without features."""
+    for j in range(ids.shape[0]):
+        row = layout.row_of_id(seen, ids[j])
+        slots[j] = NONE if row == NONE else seen.rows[row, SLOT]
+
+
+@helper
+def poll(seen, slots, fits, n, vote):
+    """The mean of the values, each weighted by the square of how much better than the worst its key fits."""
+    lowest = np.inf
+    for j in range(n):
+        lowest = min(lowest, fits[j])
+    vote[:] = 0
+    total = 0.0
+    for j in range(n):
+        weight = (fits[j] - lowest) ** 2
+        total += weight
+        if slots[j] != NONE:
+            add_scaled(vote, seen.keys, slots[j], np.float32(weight))
+    if total > 0:
+        for a in range(vote.shape[0]):
+            vote[a] = np.float32(vote[a] / total)
+
+
+@helper
+def coefficients(sums):
+    """What fit and vote count for, by least squares; before any lesson the fit alone."""
+    if sums[LESSONS] == 0:
+        return 1.0, 0.0
+    fit, vote, both = sums[FIT_FIT] * (1 + 1e-4), sums[VOTE_VOTE] * (1 + 1e-4), sums[FIT_VOTE]
+    determinant = fit * vote - both * both
+    if not determinant > 0:
+        return (sums[FIT_REWARD] / fit if fit > 0 else 0.0), 0.0
+    return (
+        (vote * sums[FIT_REWARD] - both * sums[VOTE_REWARD]) / determinant,
+        (fit * sums[VOTE_REWARD] - both * sums[FIT_REWARD]) / determinant,
+    )
+
+
+@helper
+def shrink_of(X, i):
+    """1 / the length of a key, 0 for one of length zero."""
+    bounds, _, weights = X
+    total = 0.0
+    for j in range(bounds[i], bounds[i + 1]):
+        total += np.float64(weights[j]) * weights[j]
+    return np.float32(1 / np.sqrt(total)) if total > 0 else np.float32(0)
+
+
+@helper
+def aim_of(aims, X, i, aim):
+    """aim = U x, with a constant 1 added to the key at length one."""
+    bounds, columns, weights = X
+    shrink = shrink_of(X, i)
+    aim[:] = aims[CONSTANT]
+    for j in range(bounds[i], bounds[i + 1]):
+        if columns[j] < aims.shape[0]:  # others came after the last lesson
+            add_scaled(aim, aims, columns[j], weights[j] * shrink)
+
+
+@helper
+def average_aim(aims, trail, sums, X, i, aim, spare):
+    """The same by the average of the weights over time; `trail` holds their steps times age squared."""
+    aim[:] = 0
+    if sums[LESSONS] > 0:
+        aim_of(aims, X, i, aim)
+        aim_of(trail, X, i, spare)
+        old = np.float32((sums[LESSONS] * AGE) ** -2)
+        for a in range(aim.shape[0]):
+            aim[a] -= old * spare[a]
+
+
+@kernel
+def rank_rows(seen, aims, trail, sums, X, found, fits, ids, scores):
+    """For each row the best of the candidates `found`, whose keys fit as `fits` says; the candidates lose their order."""
+    width, k = aims.shape[1], ids.shape[1]
+    aim, vote, slots = np.empty(width, np.float32), np.empty(width, np.float32), np.empty(found.shape[1], np.int64)
+    nearness, company = coefficients(sums)
+    for i in range(found.shape[0]):
+        n = 0
+        while n < found.shape[1] and found[i, n] != NONE:
+            n += 1
+        gather(seen, found[i, :n], slots)
+        average_aim(aims, trail, sums, X, i, aim, vote)
+        if company != 0:
+            poll(seen, slots, fits[i], n, vote)
+            for a in range(width):
+                aim[a] += np.float32(company) * vote[a]
+        filled = 0
+        for j in range(n):
+            score = np.float32(nearness * fits[i, j])
+            if slots[j] != NONE:
+                score += dot(seen.keys, slots[j], aim)
+            place = filled if filled < k else k
+            while place > 0 and scores[i, place - 1] < score:
+                place -= 1
+            if place < k:
+                filled = min(filled + 1, k)
+                for later in range(filled - 1, place, -1):
+                    ids[i, later], scores[i, later] = ids[i, later - 1], scores[i, later - 1]
+                ids[i, place], scores[i, place] = found[i, j], score
+        for j in range(filled, k):
+            ids[i, j], scores[i, j] = NONE, -np.inf
+
+
+@helper
+def centre(numbers, n):
+    """Take their mean from n numbers; returns what is left of the largest."""
+    mean, largest = 0.0, 0.0
+    for j in range(n):
+        mean += numbers[j]
+    mean /= n
+    for j in range(n):
+        numbers[j] -= mean
+        largest = max(largest, abs(numbers[j]))
+    return largest
+
+
+@helper
+def centre_rows(rows, n):
+    """Take the mean of n rows from each; returns their mean squared length then."""
+    mean, total = np.zeros(rows.shape[1], np.float32), 0.0
+    for j in range(n):
+        add_scaled(mean, rows, j, np.float32(1 / n))
+    for j in range(n):
+        for a in range(rows.shape[1]):
+            rows[j, a] -= mean[a]
+            total += rows[j, a] * rows[j, a]
+    return total / n
+
+
+@helper
+def explain(rows, n, left, ridge, steps, change):
+    """The change d that makes the products <row, d> most like `left`, by conjugate gradients on the ridge regression."""
+    width = rows.shape[1]
+    residual, direction, image = np.zeros(width, np.float32), np.empty(width, np.float32), np.empty(width, np.float32)
+    for j in range(n):
+        add_scaled(residual, rows, j, np.float32(left[j]))
+    change[:] = 0
+    direction[:] = residual
+    size = begun = inner(residual, residual)
+    for _ in range(steps):
+        if not size > np.float32(1e-8) * begun:
+            break
+        for a in range(width):
+            image[a] = np.float32(ridge) * direction[a]
+        for j in range(n):
+            add_scaled(image, rows, j, dot(rows, j, direction))
+        along = size / inner(direction, image)
+        for a in range(width):
+            change[a] += along * direction[a]
+            residual[a] -= along * image[a]
+        smaller = inner(residual, residual)
+        for a in range(width):
+            direction[a] = residual[a] + smaller / size * direction[a]
+        size = smaller
+
+
+@helper
+def move(weights, X, i, shrink, change, factor):
+    """weights += factor * (key at length one, with its constant) times change."""
+    bounds, columns, values = X
+    for a in range(change.shape[0]):
+        weights[CONSTANT, a] += factor * change[a]
+    for j in range(bounds[i], bounds[i + 1]):
+        for a in range(change.shape[0]):
+            weights[columns[j], a] += factor * values[j] * shrink * change[a]
+
+
+@kernel
+def lessons(seen, aims, trail, sums, scorer, X, ids, fits, rewards):
+    """Learn from the rewards of queries, one after the other (NaN: none observed); how many had something to teach."""
+    k, width = ids.shape[1], aims.shape[1]
+    slots, fit, given, votes, left = np.empty(k, np.int64), np.empty(k), np.empty(k), np.empty(k), np.empty(k)
+    rows = np.empty((k, width), np.float32)
+    aim, change, vote = np.empty(width, np.float32), np.empty(width, np.float32), np.empty(width, np.float32)
+    there = np.empty(k, np.int64)
+    learned = 0
+    for i in range(ids.shape[0]):
+        n = 0
+        for j in range(k):
+            if layout.row_of_id(seen, ids[i, j]) != NONE and not np.isnan(rewards[i, j]):
+                there[n], fit[n], given[n] = ids[i, j], fits[i, j], rewards[i, j]
+                n += 1
+        # Where all earned the same, there is nothing to learn about their order.
+        if n < 2 or not centre(given, n) > 1e-6:
+            continue
+        gather(seen, there[:n], slots)
+        poll(seen, slots, fit, n, vote)
+        for j in range(n):
+            votes[j] = dot(seen.keys, slots[j], vote)
+            rows[j] = seen.keys[slots[j], :width]
+        centre(fit, n)
+        centre(votes, n)
+        size = centre_rows(rows, n)
+        nearness, company = coefficients(sums)
+        if sums[LESSONS] == 0:
+            nearness = 0.0
+        aim_of(aims, X, i, aim)
+        for j in range(n):
+            left[j] = given[j] - nearness * fit[j] - company * votes[j] - dot(rows, j, aim)
+            sums[FIT_FIT] += fit[j] * fit[j] / n
+            sums[FIT_VOTE] += fit[j] * votes[j] / n
+            sums[VOTE_VOTE] += votes[j] * votes[j] / n
+            sums[FIT_REWARD] += fit[j] * given[j] / n
+            sums[VOTE_REWARD] += votes[j] * given[j] / n
+        sums[LESSONS] += 1
+        learned += 1
+        if size > 0:
+            explain(rows, n, left, scorer.ridge * size, scorer.steps, change)
+            shrink = shrink_of(X, i)
+            step = np.float32(1 / (1 + (1 if shrink > 0 else 0) + scorer.damping))
+            move(aims, X, i, shrink, change, step)
+            move(trail, X, i, shrink, change, step * np.float32((sums[LESSONS] * AGE) ** 2))
+    return learned
+
+
+class Aims:
+    """What has been learned: how values are seen, where keys aim at, and what fit and vote count for."""
+
+    def __init__(self, scorer: Values, features: int):
+        self.scorer = scorer
+        self.basis = np.zeros((features, min(scorer.width, features)), np.float32)
+        self.weights = np.zeros((1, self.basis.shape[1]), np.float32)
+        self.trail = np.zeros_like(self.weights)
+        self.sums = np.zeros(SUMS)
+        self.settled = 0  # how many values the directions were found from
+
+    @property
+    def lessons(self) -> int:
+        """How many there have been."""
+        return int(self.sums[LESSONS])
+
+    def copy(self) -> Aims:
+        """The same, of its own."""
+        twin = Aims(self.scorer, len(self.basis))
+        twin.basis, twin.weights, twin.trail = self.basis.copy(), self.weights.copy(), self.trail.copy()
+        twin.sums, twin.settled = self.sums.copy(), self.settled
+        return twin
+
+    def settle(self, features: np.ndarray, n: int) -> None:
+        """Look along the principal directions of these, a sample of n."""
+        self.basis[:] = directions(features, self.basis.shape[1])
+        self.settled = n
+
+    def reach(self, columns: int) -> None:
+        """Be ready for keys with columns below `columns`."""
+        if len(self.weights) < columns:
+            more = np.zeros((max(columns, 2 * len(self.weights)) - len(self.weights), self.weights.shape[1]), np.float32)
+            self.weights, self.trail = np.concatenate([self.weights, more]), np.concatenate([self.trail, more])
+
+    def rank(self, seen: Any, X: Any, found: Any, fits: Any, ids: Any, scores: Any) -> None:
+        """Fill ids and scores with the best of what was found."""
+        rank_rows(seen, self.weights, self.trail, self.sums, X, found, fits, ids, scores)
+
+    def learn(self, seen: Any, X: Any, ids: Any, fits: Any, rewards: Any) -> int:
+        """Learn from rewards; from how many queries there was something to learn."""
+        return int(lessons(seen, self.weights, self.trail, self.sums, self.scorer, X, ids, fits, rewards))
