@@ -10,7 +10,8 @@ import numpy as np
 
 from memorytree.engine import kernels
 from memorytree.engine.core import NO_TRACES, Core
-from memorytree.engine.search import HITS, PLACES, WANTED
+from memorytree.engine.merge import shorten
+from memorytree.engine.search import PLACES
 from memorytree.engine.state import NONE, Settings
 from memorytree.errors import InvalidOption
 from memorytree.routing.principal import principal
@@ -57,7 +58,7 @@ class ValuedCore:
         lore = {f"keys.{name}": array for name, array in self.base.lore().items()} if hasattr(self.base, "lore") else {}
         if self.aims is not None:
             aims = self.aims
-            lore |= {"basis": aims.basis, "weights": aims.weights, "trail": aims.trail, "sums": aims.sums}
+            lore |= {"basis": aims.basis, "weights": aims.weights, "trail": aims.trail, **aims.sums._asdict()}
             lore["settled"] = np.array([aims.settled])
         return lore
 
@@ -68,14 +69,13 @@ class ValuedCore:
         if "basis" not in lore:
             return
         aims = Aims(self.scorer, len(lore["basis"]))
-        for name in ("basis", "weights", "trail", "sums"):
-            blank, array = getattr(aims, name), lore[name]
-            shape = (len(array), *blank.shape[1:]) if name in ("weights", "trail") else blank.shape
-            if array.shape != shape or array.dtype != blank.dtype or not np.all(np.isfinite(array)):
-                raise ValueError(f"{name} of the values' scorer is not whole")
-            setattr(aims, name, array.copy())
-        if aims.weights.shape != aims.trail.shape or not len(aims.weights):
-            raise ValueError("the weights of the values' scorer are not whole")
+        aims.reach(len(lore["weights"]))
+        own = {"basis": aims.basis, "weights": aims.weights, "trail": aims.trail, **aims.sums._asdict()}
+        for name, array in own.items():
+            told = lore[name]
+            if told.shape != array.shape or told.dtype != array.dtype or not np.all(np.isfinite(told)):
+                raise ValueError(f"{name} of what was learned about values is not whole")
+            array[:] = told
         aims.settled = int(lore["settled"][0])
         self.aims = aims
         self._see_all()
@@ -136,8 +136,7 @@ class ValuedCore:
     def _columns(self, X: Any, first: int, last: int) -> Any:
         """Rows of a batch as (bounds, columns, weights), column 0 being the constant; nothing of features never stored."""
         if isinstance(X, tuple):
-            bounds, features, weights = X
-            return self.base.seen((bounds[first : last + 1], features, weights))
+            return self.base.in_terms(X, first, last)
         n, d = last - first, X.shape[1]
         return np.arange(n + 1) * d, np.tile(np.arange(1, d + 1, dtype=np.int32), n), X[first:last].reshape(-1)
 
@@ -159,17 +158,7 @@ class ValuedCore:
         best = ids[first:last], scores[first:last]
         self.aims.rank(self.values.tree, self._columns(X, first, last), found, fits, *best)
         if len(traces):
-            self._shorten(wide, found, traces[first:last], ids[first:last])
-
-    def _shorten(self, wide: np.ndarray, found: np.ndarray, traces: np.ndarray, ids: np.ndarray) -> None:
-        """The traces of the candidates as traces of those that were chosen."""
-        wanted, k = found.shape[1], ids.shape[1]
-        traces[:, :PLACES] = wide[:, :PLACES]
-        traces[:, WANTED], traces[:, HITS] = k, (ids != NONE).sum(axis=1)
-        traces[:, PLACES + 2 * k :] = wide[:, PLACES + 2 * wanted :]
-        places = wide[:, PLACES : PLACES + 2 * wanted].reshape(len(wide), wanted, 2)
-        chosen = (found[:, None, :] == ids[:, :, None]).argmax(axis=2)
-        traces[:, PLACES : PLACES + 2 * k] = np.take_along_axis(places, chosen[:, :, None], axis=1).reshape(len(wide), -1)
+            shorten(wide, found, ids[first:last], traces[first:last])
 
     def update(
         self, X: Any, traces: np.ndarray, ids: np.ndarray, rewards: np.ndarray, progress: np.ndarray, last: int
