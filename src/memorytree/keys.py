@@ -183,7 +183,7 @@ class SparseKeys:
         if X.dtype.kind not in "fiub":
             raise InvalidKey(f"a key must hold real numbers, this one has dtype {X.dtype}")
         # What scipy's own tools make is in order already, and looking is far quicker than putting in order.
-        if X.format == "csr" and X.ndim == 2 and X.has_canonical_format and np.all(X.data):
+        if X.format == "csr" and X.ndim == 2 and X.has_canonical_format and X.data.all():
             _check_weights(X.data, "a key")
             return _batch(X.indptr, X.indices, X.data), X.shape[0]
         if X.ndim == 1:

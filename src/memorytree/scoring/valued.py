@@ -152,9 +152,12 @@ class ValuedCore:
         found, fits = np.empty((n, wanted), np.int64), np.empty((n, wanted), np.float32)
         room = traces.shape[1] - PLACES - 2 * k if len(traces) else 0
         wide = np.empty((n, PLACES + 2 * wanted + room), np.int64) if len(traces) else NO_TRACES
-        part = (X[0][first : last + 1], X[1], X[2]) if isinstance(X, tuple) else X[first:last]
-        leaves = beam * max(1, math.ceil(wanted / int(kernels.limit(self.base.shown.tree))))
-        self.base.query(part, (0, n), bounds[first:], excluded, found, fits, wide, leaves, explore, draw + first)
+        if isinstance(X, tuple):
+            part = X[0][first : last + 1], X[1], X[2]
+        else:
+            part = X[first:last]
+            beam *= math.ceil(wanted / int(kernels.limit(self.base.shown.tree)))
+        self.base.query(part, (0, n), bounds[first:], excluded, found, fits, wide, beam, explore, draw + first)
         best = ids[first:last], scores[first:last]
         self.aims.rank(self.values.tree, self._columns(X, first, last), found, fits, *best)
         if len(traces):

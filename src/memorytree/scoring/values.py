@@ -31,7 +31,7 @@ Values = namedtuple("Values", "width breadth damping ridge steps learns")
 
 Sums = namedtuple("Sums", "products goes_with squares met lessons")
 """Over lessons: products of the three parts, their products with the rewards and the squares of these (all less the mean
-over the memories of a query); which keys have been met, one bit for each of their hashes; and how many lessons there were."""
+over the memories of a query); which keys have been met, one bit for each of their hashes; how many lessons there were."""
 
 FIT, VOTE, AIM, PARTS = range(4)
 MET = 2**14  # words of 64 bits
