@@ -4,8 +4,10 @@ from typing import Any
 
 from memorytree.estimators.classifier import MemoryTreeClassifier
 from memorytree.estimators.progressive import Progress, progressive
+from memorytree.estimators.retriever import MemoryTreeRetriever
+from memorytree.estimators.text import text_keys
 
-__all__ = ["MemoryTreeClassifier", "Progress", "StreamClassifier", "progressive"]
+__all__ = ["MemoryTreeClassifier", "MemoryTreeRetriever", "Progress", "StreamClassifier", "progressive", "text_keys"]
 
 
 def __getattr__(name: str) -> Any:

@@ -95,7 +95,7 @@ def poll(seen, slots, fits, n, vote):
             vote[a] = np.float32(vote[a] / total)
 
 
-@helper
+@kernel
 def balance(sums, parts):
     """What each of the first so many parts counts for: least squares, by turns, over those that have shown their worth.
 
@@ -145,19 +145,18 @@ def average_aim(aims, trail, sums, X, i, aim, spare):
 
 
 @kernel
-def rank_rows(seen, aims, trail, sums, X, found, fits, ids, scores):
-    """For each row the best of the candidates `found`, whose keys fit as `fits` says; the candidates lose their order."""
+def rank_rows(seen, aims, trail, sums, counts, X, found, fits, ids, scores):
+    """For each row the best of the candidates `found`, whose keys fit as `fits` says, by what each part counts for."""
     width, k = aims.shape[1], ids.shape[1]
     aim, vote, slots = np.zeros(width, np.float32), np.zeros(width, np.float32), np.empty(found.shape[1], np.int64)
-    spare, counts = np.empty(width, np.float32), balance(sums, PARTS)
-    if counts.max() == 0:
-        counts[FIT] = 1.0
+    spare = np.empty(width, np.float32)
     for i in range(found.shape[0]):
         n = 0
         while n < found.shape[1] and found[i, n] != NONE:
             n += 1
         gather(seen, found[i, :n], slots)
-        average_aim(aims, trail, sums, X, i, aim, spare)
+        if counts[AIM] > 0:
+            average_aim(aims, trail, sums, X, i, aim, spare)
         if counts[VOTE] > 0:
             poll(seen, slots, fits[i], n, vote)
         for a in range(width):
@@ -355,9 +354,14 @@ class Aims:
             more = np.zeros((max(columns, 2 * len(self.weights)) - len(self.weights), self.weights.shape[1]), np.float32)
             self.weights, self.trail = np.concatenate([self.weights, more]), np.concatenate([self.trail, more])
 
-    def rank(self, seen: Any, X: Any, found: Any, fits: Any, ids: Any, scores: Any) -> None:
+    def counts(self) -> np.ndarray:
+        """What fit, vote and aim count for; before anything has shown its worth, the fit of the keys alone."""
+        counts: np.ndarray = balance(self.sums, PARTS)
+        return counts if counts.any() else np.eye(1, PARTS)[0]
+
+    def rank(self, seen: Any, counts: np.ndarray, X: Any, found: Any, fits: Any, ids: Any, scores: Any) -> None:
         """Fill ids and scores with the best of what was found."""
-        rank_rows(seen, self.weights, self.trail, self.sums, X, found, fits, ids, scores)
+        rank_rows(seen, self.weights, self.trail, self.sums, counts, X, found, fits, ids, scores)
 
     def learn(self, seen: Any, X: Any, ids: Any, fits: Any, rewards: Any) -> int:
         """Learn from rewards; from how many queries there was something to learn."""
