@@ -21,6 +21,7 @@ BENCHMARKS = {
     "learning": "the classifier: error, query and fit time beside exact 1-NN and Vowpal Wabbit",
     "rewards": "the classifier taught by rewards only, and its controls",
     "online": "one pass, every row predicted first: beside Vowpal Wabbit's learners",
+    "retrieval": "images by captions: beside exact search and a ridge map, with shuffled rewards",
     "space": "the learned space searched by memorytree and by hnswlib: error against time",
     "patience": "first answer, import, and one call from Python",
 }

@@ -4,6 +4,7 @@ Real sets keep their standing splits, so that figures can be compared: training 
 first 2,000 test rows of another. Quick runs take the first so many classes only.
 """
 
+import csv
 import json
 import lzma
 import os
@@ -94,28 +95,40 @@ def text_rows(train, test, words: dict, tests: int | None):
     return standing_split(keys, train[1], vectorizer.transform(test[0]), test[1], tests)
 
 
-def flickr(folder: Path | None, seed: int, *, images: int | None = None):
-    """Captions and what a network sees in the images: (texts, features) of nine tenths of the images, then of the others.
-
-    A text is the five captions of an image together; features have length one. The seed makes the split.
-    """
-    import csv
-
+def flickr_files(folder: Path | None):
+    """(image, caption) for each caption, and the features of images, at length one, by name."""
     origin = "captions of Flickr8k, and 1,280 features of each image by a network trained on ImageNet"
-    texts: dict[str, str] = {}
     with lzma.open(expect(folder, "flickr8k/captions.csv.xz", origin), "rt", encoding="utf8") as file:
-        for row in csv.DictReader(file):
-            texts[row["image"]] = f"{texts.get(row['image'], '')} {row['caption']}".strip()
+        captions = [(row["image"], row["caption"]) for row in csv.DictReader(file)]
     with np.load(expect(folder, "flickr8k/features.npz", origin)) as file:
         names, features = [Path(name).name for name in file["files"].tolist()], file["feat"].astype(np.float32)
     features /= np.maximum(np.linalg.norm(features, axis=1, keepdims=True), 1e-9)
-    order = np.random.default_rng(seed).permutation(len(names))[:images]
-    tests = len(order) // 10
+    return captions, dict(zip(names, features, strict=True))
 
-    def part(rows):
-        return [texts[names[i]] for i in rows.tolist()], features[rows]
 
-    return *part(order[tests:]), *part(order[:tests])
+def flickr(folder: Path | None, seed: int, *, images: int | None = None):
+    """Captions and what a network sees in the images: (texts, features) of nine tenths of the images, then of the others.
+
+    A text is the five captions of an image together. The seed makes the split.
+    """
+    captions, features = flickr_files(folder)
+    texts: dict[str, list[str]] = {name: [] for name in features}
+    for name, caption in captions:
+        texts[name].append(caption)
+    order = np.random.default_rng(seed).permutation(len(features))[:images]
+    names = [list(features)[i] for i in order.tolist()]
+    tests = len(names) // 10
+
+    def part(names):
+        return [" ".join(texts[name]) for name in names], np.stack([features[name] for name in names])
+
+    return *part(names[tests:]), *part(names[:tests])
+
+
+def flickr_captions(folder: Path | None):
+    """Every caption as a text of its own, with the features of its image."""
+    captions, features = flickr_files(folder)
+    return [caption for _, caption in captions], np.stack([features[name] for name, _ in captions])
 
 
 STANDING = {

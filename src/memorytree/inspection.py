@@ -212,7 +212,7 @@ def _explain_values(tree: Any, row: Any, k: int) -> Explanation:
     core = tree._core
     found, fits = core.candidates(row)
     every = len(found)
-    parts = [dict(zip(*core.ranked(row, found, fits, part), strict=True)) for part in np.diag(core.aims.counts())]
+    parts = [dict(zip(*core.ranked(row, found, fits, part), strict=True)) for part in np.diag(core.aims.counts)]
     totals = {id: sum(part[id] for part in parts) for id in found.tolist()}
     best = sorted(totals, key=lambda id: (-totals[id], id))[:k]
     named = [tuple(zip(("keys", "vote", "aim"), (part[id] for part in parts), strict=True)) for id in best]

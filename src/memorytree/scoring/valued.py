@@ -76,6 +76,7 @@ class ValuedCore:
             if told.shape != array.shape or told.dtype != array.dtype or not np.all(np.isfinite(told)):
                 raise ValueError(f"{name} of what was learned about values is not whole")
             array[:] = told
+        aims.weigh()
         aims.settled = int(lore["settled"][0])
         self.aims = aims
         self._see_all()
@@ -183,7 +184,7 @@ class ValuedCore:
         if explore:
             found[wide[:, BRANCH] == AT_LEAF, k:] = NONE  # what chance has chosen is not to be chosen from
         best = ids[first:last], scores[first:last]
-        self.aims.rank(self.values.tree, self.aims.counts(), self._columns(X, first, last), found, fits, *best)
+        self.aims.rank(self.values.tree, self.aims.counts, self._columns(X, first, last), found, fits, *best)
         if len(traces):
             shorten(wide, found, ids[first:last], traces[first:last])
 

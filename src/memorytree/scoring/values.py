@@ -133,19 +133,19 @@ def aim_of(aims, X, i, aim):
 
 
 @helper
-def average_aim(aims, trail, sums, X, i, aim, spare):
+def average_aim(aims, trail, lessons, X, i, aim, spare):
     """The same by the average of the weights over time; `trail` holds their steps times age squared."""
     aim[:] = 0
-    if sums.lessons[0] > 0:
+    if lessons > 0:
         aim_of(aims, X, i, aim)
         aim_of(trail, X, i, spare)
-        old = np.float32((sums.lessons[0] * AGE) ** -2)
+        old = np.float32((lessons * AGE) ** -2)
         for a in range(aim.shape[0]):
             aim[a] -= old * spare[a]
 
 
 @kernel
-def rank_rows(seen, aims, trail, sums, counts, X, found, fits, ids, scores):
+def rank_rows(seen, aims, trail, lessons, counts, X, found, fits, ids, scores):
     """For each row the best of the candidates `found`, whose keys fit as `fits` says, by what each part counts for."""
     width, k = aims.shape[1], ids.shape[1]
     aim, vote, slots = np.zeros(width, np.float32), np.zeros(width, np.float32), np.empty(found.shape[1], np.int64)
@@ -156,7 +156,7 @@ def rank_rows(seen, aims, trail, sums, counts, X, found, fits, ids, scores):
             n += 1
         gather(seen, found[i, :n], slots)
         if counts[AIM] > 0:
-            average_aim(aims, trail, sums, X, i, aim, spare)
+            average_aim(aims, trail, lessons, X, i, aim, spare)
         if counts[VOTE] > 0:
             poll(seen, slots, fits[i], n, vote)
         for a in range(width):
@@ -294,7 +294,7 @@ def lessons(seen, aims, trail, sums, scorer, X, ids, fits, rewards):
             continue
         gather(seen, there[:n], slots)
         poll(seen, slots, parts[FIT], n, vote)
-        average_aim(aims, trail, sums, X, i, aim, change)
+        average_aim(aims, trail, sums.lessons[0], X, i, aim, change)
         for j in range(n):
             parts[VOTE, j], parts[AIM, j] = dot(seen.keys, slots[j], vote), dot(seen.keys, slots[j], aim)
             rows[j] = seen.keys[slots[j], :width]
@@ -330,6 +330,7 @@ class Aims:
             np.zeros((PARTS, PARTS)), np.zeros(PARTS), np.zeros(PARTS), np.zeros(MET, np.uint64), np.zeros(1, np.int64)
         )
         self.settled = 0  # how many values the directions were found from
+        self.counts = np.eye(1, PARTS)[0]  # what each part counts for
 
     @property
     def lessons(self) -> int:
@@ -341,6 +342,7 @@ class Aims:
         twin = Aims(self.scorer, len(self.basis))
         twin.basis, twin.weights, twin.trail = self.basis.copy(), self.weights.copy(), self.trail.copy()
         twin.sums, twin.settled = Sums(*(array.copy() for array in self.sums)), self.settled
+        twin.weigh()
         return twin
 
     def settle(self, features: np.ndarray, n: int) -> None:
@@ -354,15 +356,17 @@ class Aims:
             more = np.zeros((max(columns, 2 * len(self.weights)) - len(self.weights), self.weights.shape[1]), np.float32)
             self.weights, self.trail = np.concatenate([self.weights, more]), np.concatenate([self.trail, more])
 
-    def counts(self) -> np.ndarray:
-        """What fit, vote and aim count for; before anything has shown its worth, the fit of the keys alone."""
-        counts: np.ndarray = balance(self.sums, PARTS)
-        return counts if counts.any() else np.eye(1, PARTS)[0]
+    def weigh(self) -> None:
+        """Find what fit, vote and aim count for; before anything has shown its worth, the fit of the keys alone."""
+        counts = balance(self.sums, PARTS)
+        self.counts = counts if counts.any() else np.eye(1, PARTS)[0]
 
     def rank(self, seen: Any, counts: np.ndarray, X: Any, found: Any, fits: Any, ids: Any, scores: Any) -> None:
         """Fill ids and scores with the best of what was found."""
-        rank_rows(seen, self.weights, self.trail, self.sums, counts, X, found, fits, ids, scores)
+        rank_rows(seen, self.weights, self.trail, self.lessons, counts, X, found, fits, ids, scores)
 
     def learn(self, seen: Any, X: Any, ids: Any, fits: Any, rewards: Any) -> int:
         """Learn from rewards; from how many queries there was something to learn."""
-        return int(lessons(seen, self.weights, self.trail, self.sums, self.scorer, X, ids, fits, rewards))
+        learned = int(lessons(seen, self.weights, self.trail, self.sums, self.scorer, X, ids, fits, rewards))
+        self.weigh()
+        return learned
