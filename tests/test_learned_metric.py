@@ -5,7 +5,7 @@ import pytest
 
 from memorytree import MemoryForest, MemoryTree
 from memorytree.checks import check_tree
-from memorytree.errors import DamagedFile, InvalidOption
+from memorytree.errors import DamagedFile
 from memorytree.scoring import metric
 
 
@@ -143,7 +143,5 @@ def test_capacity_and_removal_reach_every_part(rng):
     assert tree[160] == "again"
 
 
-def test_settings_of_its_own_and_sparse_keys():
+def test_settings_of_its_own():
     assert MemoryTree(scorer=metric(rank=5)).insert([1.0, 2.0], 0) == 0
-    with pytest.raises(InvalidOption, match="dense keys"):
-        MemoryTree(scorer="metric").insert({"a": 1.0}, 0)

@@ -18,9 +18,10 @@ from memorytree.engine.merge import merge_rows
 from memorytree.engine.state import LABEL, NONE, SLOT, Settings
 from memorytree.errors import InvalidOption
 from memorytree.routing import Terms, TermsCore, principal
-from memorytree.scoring import Cosine, Distance, Values, distance
+from memorytree.scoring import Cosine, Distance, Values, cosine, distance, metric, values
 from memorytree.scoring.metric import Metric, Space
 from memorytree.scoring.own import ScoredCore
+from memorytree.scoring.term_space import TermSpaceCore
 from memorytree.scoring.valued import ValuedCore
 
 # Directions are found anew each time the memories double, up to this many, unless there has been a lesson by then.
@@ -29,6 +30,8 @@ FIRST_KEYS, ENOUGH_KEYS = 8, 1024
 FIRST_LESSON = 64
 # Directions are found from this many memories at the most.
 SAMPLE = 4096
+# How many numbers are seen of a sparse key.
+SPARSE_WIDTH = 128
 # A leaf that never splits.
 ONE_LEAF = 1e6
 
@@ -150,7 +153,10 @@ def make(
     basic, scorer = options.settings_of(settings, routing), options.scorer_of(settings)
     if isinstance(scorer, Metric):
         if sparse:
-            raise InvalidOption('scorer="metric" needs dense keys')
+            if not isinstance(routing, Terms):
+                raise InvalidOption('scorer="metric" compares sparse keys in front of term lists: it needs routing="terms"')
+            width = SPARSE_WIDTH if scorer == metric() else scorer.rank
+            return TermSpaceCore(TermsCore(basic, routing, cosine()), values(width=width, damping=1.0))
         return LearnedCore(Space(scorer, dimension), basic, routing, settings["trees"] or 1, settings["reroutes"])
     if isinstance(scorer, Values):
         if sparse and not isinstance(routing, Terms):

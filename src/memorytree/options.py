@@ -90,7 +90,8 @@ def routing_of(options: dict[str, Any], sparse: bool) -> Paper | Principal | Ter
     if isinstance(routing, Paper | Principal | Terms):
         return routing
     if routing == "auto":
-        compiled = isinstance(options["scorer"], Values) or options["scorer"] in ("distance", "cosine", "values")
+        scorer = options["scorer"]
+        compiled = isinstance(scorer, Metric | Values) or scorer in ("distance", "cosine", "metric", "values")
         routing = "principal" if not sparse else "terms" if compiled and not options["trees"] else "paper"
     if routing == "principal":
         return principal()

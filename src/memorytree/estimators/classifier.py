@@ -28,6 +28,8 @@ SUPERVISION = ("none", "reward", "labels")
 # Rows that are looked at together before any of them teaches.
 BATCH = 64
 REWARDED = 10
+# With rewards for sparse rows, so many times log2 n memories are returned and rewarded.
+ASKED = 8
 
 
 class MemoryTreeClassifier(ClassifierMixin, BaseEstimator):
@@ -155,7 +157,7 @@ class MemoryTreeClassifier(ClassifierMixin, BaseEstimator):
         self._chance = check_random_state(self.random_state)
         self._dense = not scipy.sparse.issparse(X)
         self._settings: dict[str, Any] = {
-            "scorer": "metric" if self._dense else "cosine",
+            "scorer": "metric" if self._dense or self.supervision == "reward" else "cosine",
             "reroutes": 1,
             "seed": int(self._chance.randint(2**31)),
             "capacity": self.capacity,
@@ -218,23 +220,27 @@ class MemoryTreeClassifier(ClassifierMixin, BaseEstimator):
     def _learn(self, X: Any, codes: np.ndarray, own: np.ndarray | None, space: bool, first_pass: bool = True) -> None:
         """Learn from rows whose labels are known; `own` are their memories where they are stored already, `space` tells
         whether the memory is to learn as well how to compare them."""
-        hits = self._ask(X, None if own is None else own[:, None])
+        # Where to aim in the space of sparse keys is learned from many memories at a time.
+        many = self.supervision == "reward" and not self._dense
+        k = math.ceil(ASKED * math.log2(len(self.memory_) + 2)) if many else None
+        hits = self._ask(X, None if own is None else own[:, None], k)
         if self.supervision == "labels":
             self._model.learn(hits.ids, hits.scores, self._labels, codes, self._view(X), own, first_pass)
         if space:
             rewards = (self._labels[hits.ids] == codes[:, None]).astype(np.float64)
             rewards[hits.ids == NONE] = np.nan
-            if not self._dense:
+            if not self._dense and not many:
                 rewards[:, REWARDED:] = np.nan  # the first few are those that words decide about
             self.memory_.update_many(hits, rewards)
 
     # ---- predicting
 
-    def _ask(self, X: Any, exclude: Any = None) -> HitMatrix:
+    def _ask(self, X: Any, exclude: Any = None, k: int | None = None) -> HitMatrix:
         """The memories that fit each row."""
-        k = min(whole("neighbors", self.neighbors, 1), max(len(self.memory_), 1))
-        if self.supervision == "reward":
-            k = min(k, REWARDED)
+        if k is None:
+            k = whole("neighbors", self.neighbors, 1)
+            k = min(k, REWARDED) if self.supervision == "reward" else k
+        k = min(k, max(len(self.memory_), 1))
         beam = self.beam or (math.ceil(2.5 * math.log2(len(self.memory_) + 2)) if self._dense else 1)
         return self.memory_.query_many(X, k, beam=beam, exclude=exclude)
 

@@ -1,5 +1,7 @@
 """Along which directions do rows of numbers spread?"""
 
+from typing import Any
+
 import numpy as np
 from scipy.linalg import eigh
 
@@ -16,3 +18,17 @@ def principal_directions(rows: np.ndarray, most: int) -> tuple[np.ndarray, np.nd
     kept = squares > 1e-7 * max(squares[0], 0)
     squares, found = squares[kept], found[:, kept]
     return squares, found if n >= width else rows.T @ (found / np.sqrt(squares * n))
+
+
+def sparse_directions(rows: Any, width: int) -> np.ndarray:
+    """The first principal directions of sparse rows as columns, each divided by how far the rows reach along it; fewer rows
+    than `width` leave the last columns empty."""
+    from scipy.sparse.linalg import svds
+
+    basis = np.zeros((rows.shape[1], width), np.float32)
+    most = min(width, min(rows.shape) - 1)
+    if most > 0 and rows.nnz:
+        _, lengths, found = svds(rows.astype(np.float64), k=most, v0=np.ones(min(rows.shape)))
+        kept = lengths > 1e-6 * lengths.max()
+        basis[:, : kept.sum()] = (found[kept] / lengths[kept, None]).T[:, ::-1]
+    return basis

@@ -12,16 +12,22 @@ from memorytree.engine import kernels
 from memorytree.engine.core import NO_TRACES, NOBODY, Core
 from memorytree.engine.merge import shorten
 from memorytree.engine.search import AT_LEAF, BRANCH, PLACES
-from memorytree.engine.state import NONE, Settings
+from memorytree.engine.state import NONE, SLOT, Settings
 from memorytree.errors import InvalidOption
 from memorytree.routing.principal import principal
 from memorytree.scoring.distance import distance
-from memorytree.scoring.values import Aims, Values
+from memorytree.scoring.values import Aims, Values, directions
 
-# Directions are found anew each time the values double, up to this many, unless there has been a lesson by then.
+# Directions are found anew each time the values double, up to this many, unless there has been a lesson by then; and from
+# this many at the most.
 FIRST_VALUES, ENOUGH_VALUES = 32, 4096
 # A leaf that never splits.
 ONE_LEAF = 1e6
+
+
+def sample_of(n: int) -> slice:
+    """Which of n values to find directions from."""
+    return slice(0, None, max(1, -(-n // ENOUGH_VALUES)))
 
 
 class ValuedCore:
@@ -59,6 +65,9 @@ class ValuedCore:
         if self.aims is not None:
             aims = self.aims
             lore |= {"basis": aims.basis, "weights": aims.weights, "trail": aims.trail, **aims.sums._asdict()}
+            arrays = self.values.arrays()
+            lore["seen"] = arrays["keys"][arrays["rows"][: len(self.values), SLOT]]
+            lore["seen_ids"] = arrays["row_ids"][: len(self.values)]
             lore["settled"] = np.array([aims.settled])
         return lore
 
@@ -78,8 +87,10 @@ class ValuedCore:
             array[:] = told
         aims.weigh()
         aims.settled = int(lore["settled"][0])
+        if lore["seen"].shape != (len(lore["seen_ids"]), aims.width) or not np.all(np.isfinite(lore["seen"])):
+            raise ValueError("what is seen of values is not whole")
         self.aims = aims
-        self._see_all()
+        self._see_anew(lore["seen_ids"], lore["seen"])
 
     def bytes_in_use(self) -> int:
         """Bytes of what is known of the values and of what has been learned, here and by the other core."""
@@ -106,25 +117,35 @@ class ValuedCore:
 
     def describe(self, ids: np.ndarray) -> None:
         """These memories have got features."""
-        if self.aims is None:
-            self.aims = Aims(self.scorer, len(self.features[int(ids[0])]))
         n = len(self.features)
-        due = max(FIRST_VALUES, 2 * self.aims.settled)
-        if self.values is None or (n >= due and self.aims.settled < ENOUGH_VALUES and not self.aims.lessons):
-            sample = list(self.features.values())[:: max(1, n // ENOUGH_VALUES)][:ENOUGH_VALUES]
-            self.aims.settle(np.stack(sample), n)
-            self._see_all()
+        if self.aims is None or self._is_due(n):
+            every = np.array(list(self.features), np.int64)
+            self.aims = Aims(self.scorer, len(self.features[int(ids[0])]))
+            self.aims.settle(directions(self._rows(every[sample_of(n)]), self.aims.width), n)
+            self._see_anew(every, self._look(every))
         else:
-            self._see(ids)
+            self._see(ids, self._look(ids))
 
-    def _see_all(self) -> None:
+    def _is_due(self, n: int) -> bool:
+        """Whether the directions are to be found anew, with n memories there."""
+        settled = self.aims.settled
+        return n >= max(FIRST_VALUES, 2 * settled) and settled < ENOUGH_VALUES and not self.aims.lessons
+
+    def _rows(self, ids: np.ndarray) -> np.ndarray:
+        return np.stack([self.features[id] for id in ids.tolist()])
+
+    def _look(self, ids: np.ndarray) -> np.ndarray:
+        """What is seen of the values of some memories."""
+        return self._rows(ids) @ self.aims.basis
+
+    def _see_anew(self, ids: np.ndarray, seen: np.ndarray) -> None:
         settings = Settings(leaf_factor=ONE_LEAF, reroutes=0, capacity=0, seed=0)
-        self.values = Core(False, self.aims.basis.shape[1], settings, principal(), distance())
-        self._see(np.array(list(self.features), np.int64))
+        self.values = Core(False, self.aims.width, settings, principal(), distance())
+        self._see(ids, seen)
 
-    def _see(self, ids: np.ndarray) -> None:
-        rows = np.stack([self.features[id] for id in ids.tolist()]) @ self.aims.basis
-        self.values.insert(np.ascontiguousarray(rows, np.float32), ids.copy(), np.zeros(1, np.int64), len(ids), [])
+    def _see(self, ids: np.ndarray, seen: np.ndarray) -> None:
+        rows = np.ascontiguousarray(seen, np.float32)
+        self.values.insert(rows, ids.astype(np.int64), np.zeros(1, np.int64), len(ids), [])
 
     def _forget(self, id: int) -> None:
         if self.values is not None and kernels.locate(self.values.tree, id)[1] != NONE:
@@ -207,16 +228,22 @@ class ValuedCore:
     def update(
         self, X: Any, traces: np.ndarray, ids: np.ndarray, rewards: np.ndarray, progress: np.ndarray, last: int
     ) -> Any:
-        """Learn from rewards: the aims, and routers if they do. Terms would learn next to nothing beside the aims, and would
-        believe mere noise: they are told only which memories were of use."""
+        """Learn from rewards: the aims, and routers if they do."""
         first = progress.item() // (1 + self.settings.reroutes)
         learned = 0
-        if self.aims is not None:
+        if self._may_learn():
             columns = self._columns(X, first, last)
             self.aims.reach(1 + int(columns[1].max(initial=0)))
             fits = self.base.compare(X, first, last, ids)
             learned = self.aims.learn(self.values.tree, columns, ids[first:last], fits, rewards[first:last])
-        told = rewards if self.routing.learns else np.where(rewards > 0, 1.0, np.nan)
-        counts = self.base.update(X, traces, ids, told, progress, last)
+        counts = self.base.update(X, traces, ids, self._told(rewards), progress, last)
         counts[0] += learned
         return counts
+
+    def _may_learn(self) -> bool:
+        return self.aims is not None
+
+    def _told(self, rewards: np.ndarray) -> np.ndarray:
+        """What the other core is told. Terms would learn next to nothing beside the aims, and would believe mere noise: they
+        are told only which memories were of use."""
+        return rewards if self.routing.learns else np.where(rewards > 0, 1.0, np.nan)

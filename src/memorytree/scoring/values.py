@@ -345,9 +345,14 @@ class Aims:
         twin.weigh()
         return twin
 
-    def settle(self, features: np.ndarray, n: int) -> None:
-        """Look along the principal directions of these, a sample of n."""
-        self.basis[:] = directions(features, self.basis.shape[1])
+    @property
+    def width(self) -> int:
+        """How many numbers are seen of a value."""
+        return self.basis.shape[1]
+
+    def settle(self, basis: np.ndarray, n: int) -> None:
+        """Look along these directions, found among n values."""
+        self.basis[:] = basis
         self.settled = n
 
     def reach(self, columns: int) -> None:
