@@ -31,7 +31,7 @@ FIRST_LESSON = 64
 # Directions are found from this many memories at the most.
 SAMPLE = 4096
 # How many numbers are seen of a sparse key.
-SPARSE_WIDTH = 128
+SPARSE_WIDTH = 192
 # A leaf that never splits.
 ONE_LEAF = 1e6
 
@@ -156,7 +156,7 @@ def make(
             if not isinstance(routing, Terms):
                 raise InvalidOption('scorer="metric" compares sparse keys in front of term lists: it needs routing="terms"')
             width = SPARSE_WIDTH if scorer == metric() else scorer.rank
-            return TermSpaceCore(TermsCore(basic, routing, cosine()), values(width=width, damping=1.0))
+            return TermSpaceCore(TermsCore(basic, routing, cosine()), values(width=width, damping=0.5))
         return LearnedCore(Space(scorer, dimension), basic, routing, settings["trees"] or 1, settings["reroutes"])
     if isinstance(scorer, Values):
         if sparse and not isinstance(routing, Terms):
