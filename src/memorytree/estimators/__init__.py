@@ -3,9 +3,10 @@
 from typing import Any
 
 from memorytree.estimators.classifier import MemoryTreeClassifier
+from memorytree.estimators.multilabel import MemoryTreeMultilabelClassifier
 from memorytree.estimators.progressive import Progress, progressive
 
-__all__ = ["MemoryTreeClassifier", "Progress", "StreamClassifier", "progressive"]
+__all__ = ["MemoryTreeClassifier", "MemoryTreeMultilabelClassifier", "Progress", "StreamClassifier", "progressive"]
 
 
 def __getattr__(name: str) -> Any:

@@ -324,6 +324,12 @@ class LabelModel:
         """Be ready for labels below `labels`."""
         self.places, self.bias, self.counts = with_room((self.places, self.bias, self.counts), labels)
 
+    def afresh(self) -> LabelModel:
+        """A model that knows how often each label came, and has everything else still to learn."""
+        twin = LabelModel(len(self.counts))
+        twin.counts[:] = self.counts
+        return twin
+
     def join(self, labels: np.ndarray) -> None:
         """Rows with these labels, one after the other, have become memories."""
         self.counts += np.bincount(labels, minlength=len(self.counts))
@@ -355,9 +361,7 @@ class LabelModel:
         while True:
             weights = self._tables, self.top, self.bias, self.counts
             mixing = self.mixture, gradient, self.curvature, self.outcomes
-            done = learn_labels(
-                *weights, *mixing, sets, ids, scores, truth, X, rows, halves, stored, alphas, spots, done
-            )
+            done = learn_labels(*weights, *mixing, sets, ids, scores, truth, X, rows, halves, stored, alphas, spots, done)
             if done == len(rows):
                 break
             self.words = np.concatenate([self.words, np.empty_like(self.words)])
@@ -369,9 +373,7 @@ class LabelModel:
         """For each query the labels that its memories bring (-1 behind the last) and their probabilities, highest first."""
         found = np.empty((len(ids), CANDIDATES), np.int64)
         chances = np.empty((len(ids), CANDIDATES), np.float64)
-        score_labels(
-            self._tables, self.bias, self.counts, self.mixture, sets, ids, scores, X, found, chances
-        )
+        score_labels(self._tables, self.bias, self.counts, self.mixture, sets, ids, scores, X, found, chances)
         return found, chances
 
     def forget_outcomes(self) -> None:
