@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 
 from memorytree.engine import search
-from memorytree.engine.compile import helper, kernel
-from memorytree.engine.sparse import find
+from memorytree.engine.compile import fast_helper, helper, kernel, prefetch
+from memorytree.engine.sparse import find_from, spread
 from memorytree.engine.state import NONE
 from memorytree.estimators.classes import with_room
-from memorytree.estimators.tables import FEATURE, FIRST, SIZE, place_of, room_for, widen
+from memorytree.estimators.tables import FEATURE, FIRST, SIZE, find, home_in, place_of, room_for, widen
 
 CANDIDATES = 40
 POWERS = 4  # similarity to the powers 1, 2, 4, 8
@@ -93,25 +93,31 @@ def choose(votes, n, heights, chosen):
 
 
 @helper
-def labels_brought(ids, i, sizes):
-    """How many labels the memories returned for query i have, counting each as often as it occurs."""
+def labels_brought(ids, i, sets):
+    """How many labels the memories returned for query i have, counting each as often as it occurs; have them at hand."""
+    starts, sizes, pool = sets
+    for j in range(ids.shape[1]):
+        if ids[i, j] != NONE:
+            prefetch(starts, ids[i, j])
+            prefetch(sizes, ids[i, j])
     total = 0
     for j in range(ids.shape[1]):
         if ids[i, j] != NONE:
             total += sizes[ids[i, j]]
+            prefetch(pool, starts[ids[i, j]])
     return total
 
 
 @helper
 def judge(tables, bias, label, X, i, scale, half):
     """(linear score by the weights of a half, by those of the other half, squared length of what that half knows)."""
-    places, words, numbers = tables
+    places, words, numbers, dimension = tables
     bounds, features, weights = X
     mine, others, known = bias[label, half], bias[label, 1 - half], 1.0
     start, size = places[label, FIRST], places[label, SIZE]
     if size > 0:
         for j in range(bounds[i], bounds[i + 1]):
-            place = find(words, start, size, features[j])
+            place = find(words, start, size, features[j], dimension)
             if words[place, FEATURE] != NONE:
                 value = weights[j] * scale
                 weight = np.float64(numbers[place, WEIGHTS + half])
@@ -120,6 +126,40 @@ def judge(tables, bias, label, X, i, scale, half):
                 if weight != 0:
                     known += value * value
     return mine, others, known
+
+
+@fast_helper
+def linear(tables, label, X, i, spreads):
+    """The linear score of a label by both halves together, of a row as long as it is; an empty place has no weight."""
+    places, words, numbers, dimension = tables
+    bounds, features, weights = X
+    start, size = places[label, FIRST], places[label, SIZE]
+    total = np.float32(0)
+    if size >= dimension:
+        for j in range(bounds[i], bounds[i + 1]):
+            place = start + features[j]
+            total += weights[j] * (numbers[place, WEIGHTS] + numbers[place, WEIGHTS + 1])
+    elif size > 0:
+        for j in range(bounds[i], bounds[i + 1]):
+            place = find_from(spreads[j - bounds[i]] & (size - 1), words, start, size, features[j])
+            total += weights[j] * (numbers[place, WEIGHTS] + numbers[place, WEIGHTS + 1])
+    return np.float64(total)
+
+
+@helper
+def fetch_weights(tables, bias, counts, labels, chosen, n, spreads, features):
+    """Have the weights of labels at hand: each lies elsewhere, but all places are known before the first is read."""
+    places, words, _, dimension = tables
+    for c in range(n):
+        label = labels[chosen[c]]
+        prefetch(places, label * 3)
+        prefetch(bias, label * 2)
+        prefetch(counts, label)
+    for c in range(n):
+        start, size = places[labels[chosen[c]], FIRST], places[labels[chosen[c]], SIZE]
+        if 0 < size < dimension:
+            for j in range(features.shape[0]):
+                prefetch(words, (start + (spreads[j] & (size - 1))) * words.shape[1])
 
 
 @helper
@@ -159,18 +199,24 @@ def score_labels(tables, bias, counts, mixture, sets, ids, scores, X, found, cha
     slot_of = np.full(counts.shape[0], NONE, np.int32)
     brought, votes = np.empty(0, np.int64), np.empty((0, POWERS + 1))
     heights, chosen, totals = np.empty(CANDIDATES), np.empty(CANDIDATES, np.int64), np.empty(POWERS)
-    figures = np.empty((1, FIGURES))
+    figures, spreads = np.empty((1, FIGURES)), np.empty(0, np.int64)
     for i in range(ids.shape[0]):
-        room = labels_brought(ids, i, sets[1])
+        terms = X[0][i + 1] - X[0][i]
+        if terms > spreads.shape[0]:
+            spreads = np.empty(2 * terms, np.int64)
+        for j in range(terms):
+            spreads[j] = spread(X[1][X[0][i] + j])
+        room = labels_brought(ids, i, sets)
         if room > brought.shape[0]:
             brought, votes = np.empty(2 * room, np.int64), np.empty((2 * room, POWERS + 1))
         n = choose(votes, gather(ids, scores, i, sets, slot_of, brought, votes, totals), heights, chosen)
+        fetch_weights(tables, bias, counts, brought, chosen, n, spreads, X[1][X[0][i] : X[0][i + 1]])
         scale = shrinking(X, i)
         for c in range(n):
             label = brought[chosen[c]]
             tell(votes, chosen[c], totals, counts[label], figures, 0)
-            one, other, _ = judge(tables, bias, label, X, i, scale, 0)
-            figures[0, LINEAR] = 0.5 * (one + other)
+            both = bias[label, 0] + bias[label, 1] + scale * linear(tables, label, X, i, spreads)
+            figures[0, LINEAR] = 0.5 * both
             probability = chance(mixture, figures, 0)
             place = c
             while place > 0 and chances[i, place - 1] < probability:
@@ -182,21 +228,21 @@ def score_labels(tables, bias, counts, mixture, sets, ids, scores, X, found, cha
 
 
 @helper
-def add_row(tables, top, bias, label, X, i, scale, half, change):
-    """Add `change` times a row to the weights of a half; only what is added gives it features that it has not met."""
-    places, words, numbers = tables
+def add_row(tables, top, bias, label, X, i, scale, half, right, change):
+    """Add `change` times a row to the weights of a half; only a row that has the label brings it features that are new."""
+    places, words, numbers, dimension = tables
     bounds, features, weights = X
     bias[label, half] += change
-    if change > 0:
-        widen(places, words, top, label, bounds[i + 1] - bounds[i])
+    if right:
+        widen(places, words, top, label, bounds[i + 1] - bounds[i], dimension)
     start, size = places[label, FIRST], places[label, SIZE]
     if size == 0:
         return
     for j in range(bounds[i], bounds[i + 1]):
-        if change > 0:
-            place = place_of(places, words, label, features[j])
+        if right:
+            place = place_of(places, words, label, features[j], dimension)
         else:
-            place = find(words, start, size, features[j])
+            place = find(words, start, size, features[j], dimension)
             if words[place, FEATURE] == NONE or numbers[place, WEIGHTS + half] == 0:
                 continue
         numbers[place, WEIGHTS + half] += change * scale * weights[j]
@@ -226,7 +272,7 @@ def learn_labels(
     then those of the true labels that they do not. `stored` tells whether a row is counted among those of its labels.
     Returns the first place in `rows` for which the pool has no room left.
     """
-    places, words, numbers = tables
+    places, words, _, dimension = tables
     slot_of = np.full(counts.shape[0], NONE, np.int32)
     brought, votes = np.empty(0, np.int64), np.empty((0, POWERS + 1))
     heights, chosen, totals = np.empty(CANDIDATES), np.empty(CANDIDATES, np.int64), np.empty(POWERS)
@@ -236,10 +282,10 @@ def learn_labels(
         bounds, true_labels = truth
         room = top[0]
         for t in range(bounds[i], bounds[i + 1]):
-            room += room_for(places, true_labels[t], X[0][i + 1] - X[0][i])
+            room += room_for(places, true_labels[t], X[0][i + 1] - X[0][i], dimension)
         if room > words.shape[0]:
             return at
-        room = labels_brought(ids, i, sets[1]) + 1
+        room = labels_brought(ids, i, sets) + 1
         if room > brought.shape[0]:
             brought, votes = np.empty(2 * room, np.int64), np.empty((2 * room, POWERS + 1))
         n = choose(votes, gather(ids, scores, i, sets, slot_of, brought, votes, totals), heights, chosen)
@@ -261,7 +307,7 @@ def learn_labels(
             change = max(better, 0.0) - alpha
             if change != 0:
                 alphas[spots[i] + c] += change
-                add_row(tables, top, bias, label, X, i, scale, half, side * change)
+                add_row(tables, top, bias, label, X, i, scale, half, right, side * change)
         spot = spots[i] + n
         for t in range(bounds[i], bounds[i + 1]):
             label = true_labels[t]
@@ -273,7 +319,7 @@ def learn_labels(
             change = max(alpha - (mine - 1.0 + alpha * slack) / (squared_length + slack), 0.0) - alpha
             if change != 0:
                 alphas[spot] += change
-                add_row(tables, top, bias, label, X, i, scale, half, change)
+                add_row(tables, top, bias, label, X, i, scale, half, True, change)
             spot += 1
         at += 1
     return at
@@ -304,7 +350,8 @@ def reward_rows(sets, ids, truth, labels, rewards):
 class LabelModel:
     """What has been learned of the labels; they are numbers here."""
 
-    def __init__(self, labels: int) -> None:
+    def __init__(self, labels: int, dimension: int) -> None:
+        self.dimension = dimension  # how many features there are
         self.places = np.zeros((16, 3), np.int64)
         self.words = np.empty((1024, WEIGHTS + 2), np.int32)
         self.top = np.zeros(1, np.int64)  # how much of the pool is taken
@@ -317,16 +364,16 @@ class LabelModel:
         self.make_room(labels)
 
     @property
-    def _tables(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return self.places, self.words, self.words.view(np.float32)
+    def _tables(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+        return self.places, self.words, self.words.view(np.float32), self.dimension
 
     def make_room(self, labels: int) -> None:
         """Be ready for labels below `labels`."""
         self.places, self.bias, self.counts = with_room((self.places, self.bias, self.counts), labels)
 
-    def afresh(self) -> LabelModel:
-        """A model that knows how often each label came, and has everything else still to learn."""
-        twin = LabelModel(len(self.counts))
+    def afresh(self, dimension: int) -> LabelModel:
+        """A model that knows how often each label came, and has everything else still to learn, in another space."""
+        twin = LabelModel(len(self.counts), dimension)
         twin.counts[:] = self.counts
         return twin
 

@@ -40,8 +40,8 @@ _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 class MemoryTreeMultilabelClassifier(ClassifierMixin, BaseEstimator):
     """Give a row some of the labels of the memories that fit it best.
 
-    Every training row is a memory. A prediction looks at a few of them, in time logarithmic in their number; their labels are
-    the candidates, and linear weights for each label, mixed with the votes of the memories, decide which of them to take.
+    Every training row is a memory. A prediction looks at a few of them, in time logarithmic in their number; their labels
+    are the candidates, and linear weights for each label, mixed with the votes of the memories, decide which to take.
     The memory learns which rows to return from how well their labels agree (the F1 score of two label sets is the reward).
     New rows and labels may come at any time (`partial_fit`).
 
@@ -171,7 +171,7 @@ class MemoryTreeMultilabelClassifier(ClassifierMixin, BaseEstimator):
         self.memory_ = MemoryTree(**self._settings)
         self._names = LabelNames(Y)
         self._sets = SetsById()
-        self._model = LabelModel(0)
+        self._model = LabelModel(0, 0 if self._dense else X.shape[1])
         self._came = 0  # how many rows have come
         self._settled = 0  # how many keys the space was found from in which the model's weights are
         self._planted = 0  # memories when the trees were last planted
@@ -213,7 +213,7 @@ class MemoryTreeMultilabelClassifier(ClassifierMixin, BaseEstimator):
         space = self.memory_._core.space
         if space.settled != self._settled:
             self._settled = space.settled
-            self._model = self._model.afresh()
+            self._model = self._model.afresh(space.width)
             return True
         if space.lessons and len(self.memory_) > 2 * self._planted:
             self._planted = len(self.memory_)

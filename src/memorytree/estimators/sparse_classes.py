@@ -19,7 +19,7 @@ from memorytree.engine.compile import helper, kernel
 from memorytree.engine.sparse import find
 from memorytree.engine.state import NONE
 from memorytree.estimators.classes import to_probabilities, with_room
-from memorytree.estimators.tables import FEATURE, FIRST, SIZE, place_of, room_for, widen
+from memorytree.estimators.tables import FEATURE, FIRST, SIZE, UNKNOWN, place_of, room_for, widen
 
 WEIGHT, SUM, WIDTH = range(1, 4)  # columns of the tables, behind the feature
 LINEAR, NEAREST, CENTROID, FIGURES = range(4)
@@ -45,12 +45,12 @@ def join(places, words, numbers, top, squares, counts, codes, bounds, features, 
     """Add rows to the sums of their labels, from row i on; returns the first row for which the pool has no room left."""
     while i < codes.shape[0]:
         label, first, last = codes[i], bounds[i], bounds[i + 1]
-        if top[0] + room_for(places, label, last - first) > words.shape[0]:
+        if top[0] + room_for(places, label, last - first, UNKNOWN) > words.shape[0]:
             return i
-        widen(places, words, top, label, last - first)
+        widen(places, words, top, label, last - first, UNKNOWN)
         scale = 1.0 / max(length(weights, first, last), 1e-30)
         for j in range(first, last):
-            place = place_of(places, words, label, features[j])
+            place = place_of(places, words, label, features[j], UNKNOWN)
             value = weights[j] * scale
             squares[label] += value * (2 * numbers[place, SUM] + value)
             numbers[place, SUM] += value
@@ -217,7 +217,7 @@ def learn_classes(
                     n += 1
         room = top[0]
         for c in range(n):
-            room += room_for(places, found[c], last - first)
+            room += room_for(places, found[c], last - first, UNKNOWN)
         if room > words.shape[0]:
             return i
         scale = 1.0 / max(length(weights, first, last), 1e-30)
@@ -243,9 +243,9 @@ def learn_classes(
             for c in range(n):
                 change = (after[c] - before[c]) * scale
                 if change != 0:
-                    widen(places, words, top, found[c], last - first)
+                    widen(places, words, top, found[c], last - first, UNKNOWN)
                     for j in range(first, last):
-                        numbers[place_of(places, words, found[c], features[j]), WEIGHT] += change * weights[j]
+                        numbers[place_of(places, words, found[c], features[j], UNKNOWN), WEIGHT] += change * weights[j]
         i += 1
     return i
 
