@@ -153,6 +153,8 @@ def make(
             raise InvalidOption('scorer="metric" needs dense keys')
         return LearnedCore(Space(scorer, dimension), basic, routing, settings["trees"] or 1, settings["reroutes"])
     if isinstance(scorer, Values):
+        if sparse and not isinstance(routing, Terms):
+            raise InvalidOption('scorer="values" finds sparse keys by their terms: it needs routing="terms", and no forest')
         return ValuedCore(make(sparse, dimension, {**settings, "scorer": "cosine"}, features, routing), scorer, features)
     if not isinstance(scorer, Distance | Cosine):
         if settings["trees"] or isinstance(routing, Terms):

@@ -24,6 +24,7 @@ from memorytree.hits import Hit
 from memorytree.keys import DenseKeys
 from memorytree.routing import TermsCore
 from memorytree.scoring import Cosine
+from memorytree.scoring.valued import ValuedCore
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,7 @@ def measure(tree: Any) -> Stats:
     key_bytes = 8 * int(core.counters[POOL_LIVE]) if core.sparse else 4 * tree._keys.dimension * n
     used = sum(array.nbytes for part in parts for array in part.arrays_in_use().values())
     room = sum(array.nbytes for part in parts for array in part.arrays().values())
-    if isinstance(tree._core, TermsCore):
+    if isinstance(tree._core, TermsCore | ValuedCore):
         used, room = used + tree._core.bytes_in_use(), room + tree._core.bytes_in_all()
     return Stats(
         memories=n,
@@ -176,8 +177,11 @@ def explain(tree: Any, x: Any, k: int) -> Explanation:
     """The way of a key to its leaf, and the k best memories there."""
     if tree._core is None:
         return Explanation((), 0, 0, ())
-    if isinstance(tree._core, TermsCore):
-        return _explain_terms(tree, tree._keys.one(x), k)
+    if isinstance(tree._core, ValuedCore) and tree._core.ready:
+        return _explain_values(tree, tree._keys.one(x), k)
+    by_keys = tree._core.base if isinstance(tree._core, ValuedCore) else tree._core
+    if isinstance(by_keys, TermsCore):
+        return _explain_terms(tree, by_keys, tree._keys.one(x), k)
     core, row, keys = tree._core.shown, tree._core.seen(tree._keys.one(x)), tree._keys
     if isinstance(tree._core, LearnedCore):
         keys = DenseKeys(core.dimension)  # what is compared are directions of the learned space
@@ -203,9 +207,22 @@ def explain(tree: Any, x: Any, k: int) -> Explanation:
     return Explanation(tuple(steps), node, int(nodes[node, COUNT]), tuple(candidates))
 
 
-def _explain_terms(tree: Any, row: Any, k: int) -> Explanation:
+def _explain_values(tree: Any, row: Any, k: int) -> Explanation:
+    """The same where values count: what the fit of the keys, the vote and the aim bring to each score."""
+    core = tree._core
+    found, fits = core.candidates(row)
+    every = len(found)
+    parts = [dict(zip(*core.ranked(row, found, fits, part), strict=True)) for part in np.diag(core.aims.counts())]
+    totals = {id: sum(part[id] for part in parts) for id in found.tolist()}
+    best = sorted(totals, key=lambda id: (-totals[id], id))[:k]
+    named = [tuple(zip(("keys", "vote", "aim"), (part[id] for part in parts), strict=True)) for id in best]
+    candidates = [Candidate(Hit(id, tree._values[id], totals[id]), of) for id, of in zip(best, named, strict=True)]
+    return Explanation((), int(core.shown.counters[ROOT]), every, tuple(candidates))
+
+
+def _explain_terms(tree: Any, core: TermsCore, row: Any, k: int) -> Explanation:
     """The same for term lists, which know no way and no leaf: the memories that a query returns."""
-    core, keys = tree._core, tree._keys
+    keys = tree._keys
     ids, scores = np.empty((1, k), np.int64), np.empty((1, k), np.float32)
     core.query(row, (0, 1), np.zeros(2, np.int64), NOBODY, ids, scores, NO_TRACES, 1, 0.0, 0)
     candidates = []

@@ -198,9 +198,11 @@ class MemoryTree:
             if codes is not None:
                 self._core.label(ids, codes)
             if features is not None:
-                self._features.update(zip(ids.tolist(), features, strict=True))
-                if hasattr(self._core, "describe"):
-                    self._core.describe(ids)
+                # With a capacity, some of a batch may have gone again.
+                there = {id: row for id, row in zip(ids.tolist(), features, strict=True) if id in self._values}
+                self._features.update(there)
+                if there and hasattr(self._core, "describe"):
+                    self._core.describe(np.array(list(there), np.int64))
         finally:
             self._lock.release_write()
 

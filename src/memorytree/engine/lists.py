@@ -139,6 +139,23 @@ def terms_of(lists, features):
     return terms
 
 
+@kernel
+def in_terms(lists, X, first, last):
+    """Rows first .. last - 1 with terms for features, and nothing of those that are none."""
+    bounds, features, weights = X
+    most = bounds[last] - bounds[first]
+    kept, terms, values = np.empty(last - first + 1, np.int64), np.empty(most, np.int32), np.empty(most, np.float32)
+    n = kept[0] = 0
+    for i in range(first, last):
+        for j in range(bounds[i], bounds[i + 1]):
+            term = term_of(lists, features[j])
+            if term != NONE:
+                terms[n], values[n] = term, weights[j]
+                n += 1
+        kept[i - first + 1] = n
+    return kept, terms[:n], values[:n]
+
+
 @helper
 def add_term(lists, feature):
     """A term for a new feature. Half of the map stays empty."""

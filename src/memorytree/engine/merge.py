@@ -1,10 +1,10 @@
-"""Several answers to one query become one."""
+"""Several answers to one query become one, or a long one a short one."""
 
 import numpy as np
 
 from memorytree.engine import layout
 from memorytree.engine.compile import kernel
-from memorytree.engine.search import HITS, PLACES
+from memorytree.engine.search import HITS, PLACES, WANTED
 from memorytree.engine.state import GENERATION, LEAF, NONE
 
 
@@ -45,3 +45,21 @@ def merge_rows(first_tree, found, values, first, last, ids, scores, traces):
                 leaf = first_tree.rows[layout.row_of_id(first_tree, ids[i, j]), LEAF]
                 traces[i, PLACES + 2 * j] = leaf
                 traces[i, PLACES + 2 * j + 1] = first_tree.nodes[leaf, GENERATION]
+
+
+@kernel
+def shorten(wide, found, ids, traces):
+    """The traces of candidates `found` as traces of those among them that were chosen, `ids`."""
+    wanted, k = found.shape[1], ids.shape[1]
+    for i in range(ids.shape[0]):
+        traces[i, :PLACES] = wide[i, :PLACES]
+        traces[i, PLACES + 2 * k :] = wide[i, PLACES + 2 * wanted :]
+        traces[i, WANTED], traces[i, HITS] = k, 0
+        for j in range(k):
+            if ids[i, j] != NONE:
+                at = 0
+                while found[i, at] != ids[i, j]:
+                    at += 1
+                traces[i, PLACES + 2 * j] = wide[i, PLACES + 2 * at]
+                traces[i, PLACES + 2 * j + 1] = wide[i, PLACES + 2 * at + 1]
+                traces[i, HITS] += 1

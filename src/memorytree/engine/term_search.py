@@ -106,6 +106,10 @@ def entries_for(tree, lists, X):
     return entries_in(lists, x, terms, order, number)
 
 
+# Into how many classes candidates are sorted by what they promise.
+CLASSES = 256
+
+
 @helper
 def hash_of(row, size):
     return (row * 0x9E3779B1 >> 7) & (size - 1)
@@ -140,20 +144,47 @@ def add_list(lists, term, factor, rows, sums, used, found):
 
 @helper
 def select(tree, lists, rows, sums, used, found, promises, candidates):
-    """The most promising candidates, as many as `promises` has room for, and an empty table; returns how many."""
-    filled = 0
+    """The most promising candidates, as many as `promises` has room for, and an empty table; returns how many.
+
+    Candidates are counted by classes of equal width between the least and the most promising. The classes above the one at
+    which the room runs out are taken as they are; only within that one the best are picked by a heap.
+    """
+    lengths, room = lists.lengths, promises.shape[0]
+    hopes, there = np.empty(found, np.float64), 0
+    least, most = np.inf, -np.inf
     for u in range(found):
         row = np.int64(rows[used[u]])
         rows[used[u]] = NONE
-        if row == GONE:
-            continue
-        hope = promise(tree, np.float64(sums[used[u]]), np.float64(lists.lengths[row]))
-        if filled < promises.shape[0]:
-            search.push(promises, candidates, filled, hope, row)
-            filled += 1
-        elif hope > promises[0]:
-            search.replace_top(promises, candidates, filled, hope, row)
-    return filled
+        if row != GONE:
+            hope = promise(tree, np.float64(sums[used[u]]), np.float64(lengths[row]))
+            least, most = min(least, hope), max(most, hope)
+            hopes[there], used[there] = hope, row
+            there += 1
+    if there <= room:
+        candidates[:there] = used[:there]
+        return there
+    scale = (CLASSES - 1) / (most - least) if most > least else 0.0
+    counts = np.zeros(CLASSES, np.int64)
+    for u in range(there):
+        counts[np.int64((hopes[u] - least) * scale)] += 1
+    edge, left = CLASSES - 1, room - counts[CLASSES - 1]
+    while left > 0:
+        edge -= 1
+        left -= counts[edge]
+    first = filled = room - left - counts[edge]
+    taken = 0
+    for u in range(there):
+        place = np.int64((hopes[u] - least) * scale)
+        if place > edge:
+            candidates[taken] = used[u]
+            taken += 1
+        elif place == edge:
+            if filled < room:
+                search.push(promises[first:], candidates[first:], filled - first, hopes[u], used[u])
+                filled += 1
+            elif hopes[u] > promises[first]:
+                search.replace_top(promises[first:], candidates[first:], filled - first, hopes[u], used[u])
+    return room
 
 
 @helper

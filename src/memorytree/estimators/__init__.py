@@ -5,8 +5,18 @@ from typing import Any
 from memorytree.estimators.classifier import MemoryTreeClassifier
 from memorytree.estimators.multilabel import MemoryTreeMultilabelClassifier
 from memorytree.estimators.progressive import Progress, progressive
+from memorytree.estimators.retriever import MemoryTreeRetriever
+from memorytree.estimators.text import text_keys
 
-__all__ = ["MemoryTreeClassifier", "MemoryTreeMultilabelClassifier", "Progress", "StreamClassifier", "progressive"]
+__all__ = [
+    "MemoryTreeClassifier",
+    "MemoryTreeMultilabelClassifier",
+    "MemoryTreeRetriever",
+    "Progress",
+    "StreamClassifier",
+    "progressive",
+    "text_keys",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -78,11 +78,12 @@ class MemoryTreeRetriever(BaseEstimator):
 
     # ---- storing
 
-    def fit(self, X: Any, values: Iterable[Any] | None = None, *, features: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, values: Iterable[Any] | None = None, features: Any = None) -> Self:
         """Forget everything, then store rows.
 
         Args:
             X: a key in each row, dense or sparse.
+            y: the values, where scikit-learn's own tools pass them.
             values: what to return for each; by default the number of the row.
             features: a row of numbers for each value, that describe it.
         """
@@ -93,15 +94,18 @@ class MemoryTreeRetriever(BaseEstimator):
         seed = int(self._chance.randint(2**31))
         self.memory_ = MemoryTree(scorer=scorer, capacity=self.capacity, reroutes=1, seed=seed)
         self._count = 0
-        return self._store(X, values, features)
+        return self._store(X, y, values, features)
 
-    def partial_fit(self, X: Any, values: Iterable[Any] | None = None, *, features: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any = None, *, values: Iterable[Any] | None = None, features: Any = None) -> Self:
         """Store more rows; features are needed if the first ones had some."""
         if not hasattr(self, "memory_"):
-            return self.fit(X, values, features=features)
-        return self._store(self._checked(X, reset=False), values, features)
+            return self.fit(X, y, values=values, features=features)
+        return self._store(self._checked(X, reset=False), y, values, features)
 
-    def _store(self, X: Any, values: Iterable[Any] | None, features: Any) -> Self:
+    def _store(self, X: Any, y: Any, values: Iterable[Any] | None, features: Any) -> Self:
+        if y is not None and values is not None:
+            raise InvalidOption("give the values once: as values= or as y")
+        values = y if values is None else values
         if (features is not None) != self._described:
             raise InvalidOption(f"these rows have {'' if self._described else 'no '}features: give all of them or none")
         numbers = np.arange(self._count, self._count + X.shape[0])

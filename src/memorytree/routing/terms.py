@@ -79,11 +79,11 @@ class TermsCore:
 
     def seen(self, X: Any) -> Any:
         """What that tree sees of a batch of keys: terms for features, and nothing of those that are none."""
-        bounds, features, weights = X
-        known = postings.terms_of(self.lists, features)
-        there = known != NONE
-        kept = np.concatenate([[0], np.cumsum(there)])
-        return kept[bounds], known[there], weights[there]
+        return self.in_terms(X, 0, len(X[0]) - 1)
+
+    def in_terms(self, X: Any, first: int, last: int) -> Any:
+        """The same for a range of rows."""
+        return postings.in_terms(self.lists, X, first, last)
 
     @property
     def terms(self) -> int:

@@ -4,11 +4,12 @@ The features given with a value (`features=`) are seen through their first princ
 a candidate: how well its key fits; how much its value is like those of the other candidates, the more the better their keys
 fit (a vote); and <U x, v>: a key x aims at a point among the values. Before the first reward the keys decide alone.
 
-Everything is learned from rewards, as least squares: which part of the differences among the rewards of a query's memories
-the fit and the vote explain (two shared coefficients, from running sums), and then, of what is left, which change of the aim
-would explain it best. The aim's weights take a normalised step towards that change, and their average over time is what
-answers: later states count for more. Keys are taken at length one and features at mean length one, rewards are compared
-within a query only, so nothing has to be set for the scale of anything.
+Everything is learned from rewards, as least squares. Of what fit and vote leave unexplained of the differences among the
+rewards of a query's memories, one looks for the change of the aim that would explain it best; the weights U take a
+normalised step towards it, and their average over time is what answers: later states count for more. How much each of the
+three parts counts for comes from running sums over keys met for the first time, for which the aim was a true prediction; a
+part that does not go with the rewards beyond doubt has no say, so rewards that are mere noise change nothing. Keys are taken
+at length one and features at mean length one, and rewards are compared within a query only: there is no scale to be set.
 """
 
 from __future__ import annotations
@@ -21,14 +22,21 @@ import numpy as np
 from memorytree.engine import layout
 from memorytree.engine.compile import fast_helper, helper, kernel
 from memorytree.engine.dense import dot
+from memorytree.engine.rng import mix
 from memorytree.engine.state import NONE, SLOT
 from memorytree.scoring.directions import principal_directions
 from memorytree.scoring.metric import add_scaled
 
 Values = namedtuple("Values", "width breadth damping ridge steps learns")
 
-# Running sums over lessons: products of fit, vote and reward, each less its mean over the memories of a query.
-FIT_FIT, FIT_VOTE, VOTE_VOTE, FIT_REWARD, VOTE_REWARD, LESSONS, SUMS = range(7)
+Sums = namedtuple("Sums", "products goes_with squares met lessons")
+"""Over lessons: products of the three parts, their products with the rewards and the squares of these (all less the mean
+over the memories of a query); which keys have been met, one bit for each of their hashes; how many lessons there were."""
+
+FIT, VOTE, AIM, PARTS = range(4)
+MET = 2**14  # words of 64 bits
+WORTH = 3.0
+ROUNDS = 30
 # The age of a lesson is counted in these, so that the square of it stays a moderate number.
 AGE = 1e-4
 CONSTANT = 0  # the row of the weights that every key has
@@ -87,19 +95,20 @@ def poll(seen, slots, fits, n, vote):
             vote[a] = np.float32(vote[a] / total)
 
 
-@helper
-def coefficients(sums):
-    """What fit and vote count for, by least squares; before any lesson the fit alone."""
-    if sums[LESSONS] == 0:
-        return 1.0, 0.0
-    fit, vote, both = sums[FIT_FIT] * (1 + 1e-4), sums[VOTE_VOTE] * (1 + 1e-4), sums[FIT_VOTE]
-    determinant = fit * vote - both * both
-    if not determinant > 0:
-        return (sums[FIT_REWARD] / fit if fit > 0 else 0.0), 0.0
-    return (
-        (vote * sums[FIT_REWARD] - both * sums[VOTE_REWARD]) / determinant,
-        (fit * sums[VOTE_REWARD] - both * sums[FIT_REWARD]) / determinant,
-    )
+@kernel
+def balance(sums, parts):
+    """What each of the first so many parts counts for: least squares, by turns, over those that have shown their worth.
+
+    A part that does not go with the rewards by WORTH standard errors has no say."""
+    counts = np.zeros(PARTS)
+    for _ in range(ROUNDS):
+        for a in range(parts):
+            if sums.goes_with[a] > WORTH * np.sqrt(sums.squares[a]):
+                left = sums.goes_with[a]
+                for b in range(parts):
+                    left -= sums.products[a, b] * counts[b] if a != b else 0.0
+                counts[a] = max(left / (sums.products[a, a] * (1 + 1e-4)), 0.0)
+    return counts
 
 
 @helper
@@ -127,33 +136,34 @@ def aim_of(aims, X, i, aim):
 def average_aim(aims, trail, sums, X, i, aim, spare):
     """The same by the average of the weights over time; `trail` holds their steps times age squared."""
     aim[:] = 0
-    if sums[LESSONS] > 0:
+    if sums.lessons[0] > 0:
         aim_of(aims, X, i, aim)
         aim_of(trail, X, i, spare)
-        old = np.float32((sums[LESSONS] * AGE) ** -2)
+        old = np.float32((sums.lessons[0] * AGE) ** -2)
         for a in range(aim.shape[0]):
             aim[a] -= old * spare[a]
 
 
 @kernel
-def rank_rows(seen, aims, trail, sums, X, found, fits, ids, scores):
-    """For each row the best of the candidates `found`, whose keys fit as `fits` says; the candidates lose their order."""
+def rank_rows(seen, aims, trail, sums, counts, X, found, fits, ids, scores):
+    """For each row the best of the candidates `found`, whose keys fit as `fits` says, by what each part counts for."""
     width, k = aims.shape[1], ids.shape[1]
-    aim, vote, slots = np.empty(width, np.float32), np.empty(width, np.float32), np.empty(found.shape[1], np.int64)
-    nearness, company = coefficients(sums)
+    aim, vote, slots = np.zeros(width, np.float32), np.zeros(width, np.float32), np.empty(found.shape[1], np.int64)
+    spare = np.empty(width, np.float32)
     for i in range(found.shape[0]):
         n = 0
         while n < found.shape[1] and found[i, n] != NONE:
             n += 1
         gather(seen, found[i, :n], slots)
-        average_aim(aims, trail, sums, X, i, aim, vote)
-        if company != 0:
+        if counts[AIM] > 0:
+            average_aim(aims, trail, sums, X, i, aim, spare)
+        if counts[VOTE] > 0:
             poll(seen, slots, fits[i], n, vote)
-            for a in range(width):
-                aim[a] += np.float32(company) * vote[a]
+        for a in range(width):
+            aim[a] = np.float32(counts[AIM] * aim[a] + counts[VOTE] * vote[a])
         filled = 0
         for j in range(n):
-            score = np.float32(nearness * fits[i, j])
+            score = np.float32(counts[FIT] * fits[i, j])
             if slots[j] != NONE:
                 score += dot(seen.keys, slots[j], aim)
             place = filled if filled < k else k
@@ -232,51 +242,79 @@ def move(weights, X, i, shrink, change, factor):
             weights[columns[j], a] += factor * values[j] * shrink * change[a]
 
 
+@helper
+def is_new(met, X, i):
+    """Whether a key is met for the first time; from now on it is not. Few are taken for others."""
+    bounds, columns, weights = X
+    bits = np.uint64(0)
+    for j in range(bounds[i], bounds[i + 1]):
+        bits += mix(np.uint64(columns[j]) ^ np.uint64(np.int64(weights[j] * np.float32(2**20))) << np.uint64(32))
+    bits = mix(bits)
+    word, bit = np.int64(bits % np.uint64(met.shape[0])), np.uint64(1) << (bits >> np.uint64(58))
+    new = met[word] & bit == 0
+    met[word] |= bit
+    return new
+
+
+@helper
+def note(sums, parts, given, n):
+    """Add the products of one lesson to the running sums."""
+    for a in range(PARTS):
+        goes = 0.0
+        for j in range(n):
+            goes += parts[a, j] * given[j] / n
+            for b in range(PARTS):
+                sums.products[a, b] += parts[a, j] * parts[b, j] / n
+        sums.goes_with[a] += goes
+        sums.squares[a] += goes * goes
+
+
 @kernel
 def lessons(seen, aims, trail, sums, scorer, X, ids, fits, rewards):
     """Learn from the rewards of queries, one after the other (NaN: none observed); how many had something to teach."""
     k, width = ids.shape[1], aims.shape[1]
-    slots, fit, given, votes, left = np.empty(k, np.int64), np.empty(k), np.empty(k), np.empty(k), np.empty(k)
+    there, slots, given, left, parts = (
+        np.empty(k, np.int64),
+        np.empty(k, np.int64),
+        np.empty(k),
+        np.empty(k),
+        np.empty((PARTS, k)),
+    )
     rows = np.empty((k, width), np.float32)
     aim, change, vote = np.empty(width, np.float32), np.empty(width, np.float32), np.empty(width, np.float32)
-    there = np.empty(k, np.int64)
     learned = 0
     for i in range(ids.shape[0]):
         n = 0
         for j in range(k):
             if layout.row_of_id(seen, ids[i, j]) != NONE and not np.isnan(rewards[i, j]):
-                there[n], fit[n], given[n] = ids[i, j], fits[i, j], rewards[i, j]
+                there[n], parts[FIT, n], given[n] = ids[i, j], fits[i, j], rewards[i, j]
                 n += 1
         # Where all earned the same, there is nothing to learn about their order.
         if n < 2 or not centre(given, n) > 1e-6:
             continue
         gather(seen, there[:n], slots)
-        poll(seen, slots, fit, n, vote)
+        poll(seen, slots, parts[FIT], n, vote)
+        average_aim(aims, trail, sums, X, i, aim, change)
         for j in range(n):
-            votes[j] = dot(seen.keys, slots[j], vote)
+            parts[VOTE, j], parts[AIM, j] = dot(seen.keys, slots[j], vote), dot(seen.keys, slots[j], aim)
             rows[j] = seen.keys[slots[j], :width]
-        centre(fit, n)
-        centre(votes, n)
+        for a in range(PARTS):
+            centre(parts[a], n)
         size = centre_rows(rows, n)
-        nearness, company = coefficients(sums)
-        if sums[LESSONS] == 0:
-            nearness = 0.0
+        counts = balance(sums, AIM)
         aim_of(aims, X, i, aim)
         for j in range(n):
-            left[j] = given[j] - nearness * fit[j] - company * votes[j] - dot(rows, j, aim)
-            sums[FIT_FIT] += fit[j] * fit[j] / n
-            sums[FIT_VOTE] += fit[j] * votes[j] / n
-            sums[VOTE_VOTE] += votes[j] * votes[j] / n
-            sums[FIT_REWARD] += fit[j] * given[j] / n
-            sums[VOTE_REWARD] += votes[j] * given[j] / n
-        sums[LESSONS] += 1
+            left[j] = given[j] - counts[FIT] * parts[FIT, j] - counts[VOTE] * parts[VOTE, j] - dot(rows, j, aim)
+        if is_new(sums.met, X, i):
+            note(sums, parts, given, n)
+        sums.lessons[0] += 1
         learned += 1
         if size > 0:
             explain(rows, n, left, scorer.ridge * size, scorer.steps, change)
             shrink = shrink_of(X, i)
             step = np.float32(1 / (1 + (1 if shrink > 0 else 0) + scorer.damping))
             move(aims, X, i, shrink, change, step)
-            move(trail, X, i, shrink, change, step * np.float32((sums[LESSONS] * AGE) ** 2))
+            move(trail, X, i, shrink, change, step * np.float32((sums.lessons[0] * AGE) ** 2))
     return learned
 
 
@@ -288,19 +326,21 @@ class Aims:
         self.basis = np.zeros((features, min(scorer.width, features)), np.float32)
         self.weights = np.zeros((1, self.basis.shape[1]), np.float32)
         self.trail = np.zeros_like(self.weights)
-        self.sums = np.zeros(SUMS)
+        self.sums = Sums(
+            np.zeros((PARTS, PARTS)), np.zeros(PARTS), np.zeros(PARTS), np.zeros(MET, np.uint64), np.zeros(1, np.int64)
+        )
         self.settled = 0  # how many values the directions were found from
 
     @property
     def lessons(self) -> int:
         """How many there have been."""
-        return int(self.sums[LESSONS])
+        return int(self.sums.lessons[0])
 
     def copy(self) -> Aims:
         """The same, of its own."""
         twin = Aims(self.scorer, len(self.basis))
         twin.basis, twin.weights, twin.trail = self.basis.copy(), self.weights.copy(), self.trail.copy()
-        twin.sums, twin.settled = self.sums.copy(), self.settled
+        twin.sums, twin.settled = Sums(*(array.copy() for array in self.sums)), self.settled
         return twin
 
     def settle(self, features: np.ndarray, n: int) -> None:
@@ -314,9 +354,14 @@ class Aims:
             more = np.zeros((max(columns, 2 * len(self.weights)) - len(self.weights), self.weights.shape[1]), np.float32)
             self.weights, self.trail = np.concatenate([self.weights, more]), np.concatenate([self.trail, more])
 
-    def rank(self, seen: Any, X: Any, found: Any, fits: Any, ids: Any, scores: Any) -> None:
+    def counts(self) -> np.ndarray:
+        """What fit, vote and aim count for; before anything has shown its worth, the fit of the keys alone."""
+        counts: np.ndarray = balance(self.sums, PARTS)
+        return counts if counts.any() else np.eye(1, PARTS)[0]
+
+    def rank(self, seen: Any, counts: np.ndarray, X: Any, found: Any, fits: Any, ids: Any, scores: Any) -> None:
         """Fill ids and scores with the best of what was found."""
-        rank_rows(seen, self.weights, self.trail, self.sums, X, found, fits, ids, scores)
+        rank_rows(seen, self.weights, self.trail, self.sums, counts, X, found, fits, ids, scores)
 
     def learn(self, seen: Any, X: Any, ids: Any, fits: Any, rewards: Any) -> int:
         """Learn from rewards; from how many queries there was something to learn."""

@@ -1,0 +1,150 @@
+"""MemoryTreeRetriever: what is stored is found, and found better once rewards have told."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from memorytree.errors import InvalidOption, InvalidReward, MemoryTreeError
+from memorytree.estimators import MemoryTreeRetriever, text_keys
+from tests.test_values import KINDS, closeness, planted
+
+
+@parametrize_with_checks([MemoryTreeRetriever(random_state=0)])
+def test_scikit_learn_finds_nothing_to_complain_of(estimator, check):
+    check(estimator)
+
+
+def fitted(kind="dense", n=400, seed=0, **options):
+    keys, features = planted(kind, seed, n)
+    return MemoryTreeRetriever(random_state=seed, **options).fit(keys, features=features), keys, features
+
+
+def table(features, asked):
+    """The reward of every memory for every query."""
+    return (1 + asked @ features.T) / 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(3))
+def test_rewards_make_the_answers_better_and_shuffled_ones_do_not(kind, seed):
+    keys, features = planted(kind, seed, 800)
+    stored, asked = slice(0, 600), slice(600, None)
+    rewards = np.clip(table(features[stored], features[stored]), 0, 1)
+    own = np.arange(600)[:, None]
+
+    def earned(rewards):
+        retriever = MemoryTreeRetriever(random_state=seed).fit(keys[stored], features=features[stored])
+        if rewards is not None:
+            retriever.learn(keys[stored], rewards, exclude=own)
+        return closeness(features, features[asked], retriever.retrieve(keys[asked]).ids).mean()
+
+    nothing, learned = earned(None), earned(rewards)
+    shuffled = earned(np.random.default_rng(seed).permuted(rewards, axis=1))
+    assert learned > nothing + 0.04
+    assert learned > shuffled + 0.04
+
+
+def test_a_function_and_a_matrix_teach_the_same():
+    rewards = None
+    answers = []
+    for form in ("function", "matrix", "sparse"):
+        retriever, keys, features = fitted("sparse")
+        rewards = np.clip(table(features, features), 0, 1)
+        given = {
+            "function": lambda i, hits, rewards=rewards: [rewards[i, hit.id] for hit in hits],
+            "matrix": rewards,
+            "sparse": scipy.sparse.csr_matrix(rewards),
+        }[form]
+        retriever.learn(keys, given, exclude=np.arange(400)[:, None])
+        answers.append(retriever.retrieve(keys, k=4).ids)
+    np.testing.assert_array_equal(answers[0], answers[1])
+    np.testing.assert_array_equal(answers[0], answers[2])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_more_rows_may_come_at_any_time(kind):
+    keys, features = planted(kind, 0, 300)
+    names = [f"value {i}" for i in range(300)]
+    whole = MemoryTreeRetriever(random_state=0).fit(keys, values=names, features=features)
+    parts = MemoryTreeRetriever(random_state=0)
+    for first in range(0, 300, 100):
+        part = slice(first, first + 100)
+        parts.partial_fit(keys[part], values=names[part], features=features[part])
+    np.testing.assert_array_equal(whole.retrieve(keys, 3).ids, parts.retrieve(keys, 3).ids)
+    assert parts.retrieve(keys[:1])[0][0].value == "value 0"
+    # Fitting again forgets what was there.
+    assert len(whole.fit(keys[:50], features=features[:50]).memory_) == 50
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_features_rewards_teach_how_to_compare_keys(kind):
+    keys, features = planted(kind, 1, 600)
+    retriever = MemoryTreeRetriever(random_state=0).fit(keys)
+    groups = (features[:, :3] > 0) @ [1, 2, 4]
+    own = np.arange(600)[:, None]
+
+    def error():
+        return np.mean(groups[retriever.retrieve(keys, exclude=own).ids[:, 0]] != groups)
+
+    before = error()
+    retriever.learn(keys, (groups[:, None] == groups).astype(float), exclude=own)
+    assert error() < before
+
+
+def test_the_same_seed_gives_the_same_answers():
+    first, second = (fitted("sparse")[0] for _ in range(2))
+    _, keys, features = fitted("sparse")
+    rewards = np.clip(table(features, features), 0, 1)
+    for one in (first, second):
+        one.learn(keys, rewards)
+    np.testing.assert_array_equal(first.retrieve(keys, 5).scores, second.retrieve(keys, 5).scores)
+
+
+def test_a_pickled_one_goes_on_as_it_was():
+    retriever, keys, features = fitted("sparse")
+    rewards = np.clip(table(features, features), 0, 1)
+    retriever.learn(keys, rewards)
+    twin = pickle.loads(pickle.dumps(retriever))
+    for one in (retriever, twin):
+        one.learn(keys, rewards)
+    np.testing.assert_array_equal(retriever.retrieve(keys, 5).scores, twin.retrieve(keys, 5).scores)
+    assert clone(retriever).get_params() == retriever.get_params()
+
+
+def test_texts_find_texts():
+    texts = ["a dog runs in the snow", "two men in a boat", "a child with an ice cream", "dogs at the beach"]
+    pipeline = make_pipeline(text_keys(stop_words="english"), MemoryTreeRetriever(random_state=0)).fit(texts)
+    found = pipeline[-1].retrieve(pipeline[0].transform(["the boat with men", "dog and snow"]))
+    assert found.values == [[1], [0]]
+    counts = text_keys(tfidf=False).transform(["a a boat"])
+    assert sorted(counts.data.tolist()) == [1.0]  # a word of one letter is none
+    assert counts.shape == (1, 2**20)
+
+
+def test_what_is_wrong_is_said_and_nothing_is_learned():
+    retriever, keys, _ = fitted()
+    with pytest.raises(NotFittedError):
+        MemoryTreeRetriever().retrieve(keys)
+    with pytest.raises(InvalidReward, match=r"400 rows and 400 memories, not \(400, 3\)"):
+        retriever.learn(keys, np.ones((400, 3)))
+    with pytest.raises(InvalidReward, match="2 numbers for"):
+        retriever.learn(keys, lambda i, hits: [1.0, 0.0])
+    with pytest.raises(InvalidReward, match="from 0 to 1"):
+        retriever.learn(keys, np.full((400, 400), 1.5))
+    with pytest.raises(InvalidOption, match="features: give all"):
+        retriever.partial_fit(keys)
+    with pytest.raises(InvalidOption, match="exclude needs a list"):
+        retriever.learn(keys, np.ones((400, 400)), exclude=[[1]])
+    assert retriever.memory_._core.aims.lessons == 0
+    with pytest.raises(InvalidOption, match="once"):
+        retriever.fit(keys, range(400), values=range(400))
+    with pytest.raises(ValueError, match="features"):
+        retriever.retrieve(keys[:, :3])
+    with pytest.raises(MemoryTreeError, match="passes"):
+        MemoryTreeRetriever(passes=-1).fit(keys)
