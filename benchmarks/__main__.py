@@ -20,6 +20,7 @@ BENCHMARKS = {
     "growth": "the tree itself from 10,000 to 1,000,000 memories",
     "learning": "the classifier: error, query and fit time beside exact 1-NN and Vowpal Wabbit",
     "rewards": "the classifier taught by rewards only, and its controls",
+    "multilabel": "the multi-label classifier, its controls, and its peers",
     "online": "one pass, every row predicted first: beside Vowpal Wabbit's learners",
     "space": "the learned space searched by memorytree and by hnswlib: error against time",
     "patience": "first answer, import, and one call from Python",

@@ -22,6 +22,7 @@ class LabelNames:
     """How labels were written, and their numbers."""
 
     def __init__(self, Y: Any):
+        Y = as_array(Y)
         self.kind = kind_of(Y)
         self.dtype: Any = Y.dtype if self.kind != LISTS else None
         self.width = 0  # of the widest indicator matrix so far
@@ -33,6 +34,7 @@ class LabelNames:
 
     def read(self, Y: Any, rows: int | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Label sets as (bounds, numbers): row i has numbers[bounds[i] : bounds[i + 1]], each once. New labels are noted."""
+        Y = as_array(Y)
         kind = kind_of(Y)
         if (kind == LISTS) != (self.kind == LISTS):
             raise InvalidOption(f"labels were {self.kind} before; now they are {kind}")
@@ -116,6 +118,13 @@ class LabelNames:
             return np.array(sorted(range(len(self.names)), key=self.names.__getitem__), np.int64)
         except TypeError:
             return np.arange(len(self.names))
+
+
+def as_array(Y: Any) -> Any:
+    """Label sets with tables that are no arrays (a data frame, say) made into one."""
+    if scipy.sparse.issparse(Y) or isinstance(Y, list | tuple) or not hasattr(Y, "__array__"):
+        return Y
+    return np.asarray(Y)
 
 
 def kind_of(Y: Any) -> str:

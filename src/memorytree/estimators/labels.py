@@ -23,9 +23,9 @@ from memorytree.engine.compile import fast_helper, helper, kernel, prefetch
 from memorytree.engine.sparse import find_from, spread
 from memorytree.engine.state import NONE
 from memorytree.estimators.classes import with_room
-from memorytree.estimators.tables import FEATURE, FIRST, SIZE, find, home_in, place_of, room_for, widen
+from memorytree.estimators.tables import FEATURE, FIRST, SIZE, find, place_of, room_for, widen
 
-CANDIDATES = 40
+CANDIDATES = 24
 POWERS = 4  # similarity to the powers 1, 2, 4, 8
 BEST = POWERS  # column of `votes` behind those: the best similarity
 LINEAR, SHARE, LOG_SHARE, NEAREST, FREQUENCY, CONSTANT, FIGURES = 0, 1, 1 + POWERS, 9, 10, 11, 12

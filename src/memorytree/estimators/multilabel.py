@@ -18,7 +18,6 @@ from memorytree.engine.state import NONE
 from memorytree.errors import InvalidOption
 from memorytree.estimators.label_sets import LabelNames, SetsById, taken
 from memorytree.estimators.labels import CANDIDATES, LabelModel
-from memorytree.estimators.metrics import micro_f1
 from memorytree.hits import HitMatrix, Hits
 from memorytree.options import whole
 from memorytree.progress import track
@@ -80,7 +79,7 @@ class MemoryTreeMultilabelClassifier(ClassifierMixin, BaseEstimator):
         self,
         *,
         target: str = "hamming",
-        passes: int = 4,
+        passes: int = 5,
         neighbors: int = 32,
         beam: int | None = None,
         capacity: int | None = None,
@@ -106,14 +105,14 @@ class MemoryTreeMultilabelClassifier(ClassifierMixin, BaseEstimator):
 
     # ---- learning
 
-    def fit(self, X: Any, Y: Any) -> Self:
+    def fit(self, X: Any, y: Any) -> Self:
         """Remember all rows, teach the memory which of them belong together, then learn the scores of labels.
 
         Wherever a row is learned from, its own memory is left out.
         """
         X = self._checked(X, reset=True)
-        self._start(X, Y)
-        sets = self._label_sets(Y, X.shape[0])
+        self._start(X, y)
+        sets = self._label_sets(y, X.shape[0])
         # Stored in a random order, whatever order the rows came in; a row's id is its number all the same.
         order = self._chance.permutation(X.shape[0])
         self._store(X[order], taken(sets, order), order)
@@ -125,13 +124,19 @@ class MemoryTreeMultilabelClassifier(ClassifierMixin, BaseEstimator):
         self._learn_scores(X, sets, np.arange(X.shape[0]), self.passes)
         return self
 
-    def partial_fit(self, X: Any, Y: Any) -> Self:
-        """Learn from more rows, then remember them; their labels may be known or new."""
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+        """Learn from more rows, then remember them.
+
+        Args:
+            X: the rows.
+            y: their labels, known or new.
+            classes: not needed, here because scikit-learn's own tools pass it.
+        """
         new = not hasattr(self, "memory_")
         X = self._checked(X, reset=new)
         if new:
-            self._start(X, Y)
-        sets = self._label_sets(Y, X.shape[0])
+            self._start(X, y)
+        sets = self._label_sets(y, X.shape[0])
         first = 0
         while first < X.shape[0]:
             # A small memory takes few rows at a time, so that it learns from each.
@@ -294,7 +299,7 @@ class MemoryTreeMultilabelClassifier(ClassifierMixin, BaseEstimator):
     def predict_topk(self, X: Any, k: int = 5) -> tuple[np.ndarray, np.ndarray]:
         """The k likeliest labels of each row and their probabilities: two arrays of n x k, highest first.
 
-        Where memories bring fewer than k labels (never more than 40 are looked at), what is left has probability 0 and, for
+        Where memories bring fewer than k labels (never more than 24 are looked at), what is left has probability 0 and, for
         a label, -1 where labels are whole numbers (as columns are), otherwise None.
         """
         k = whole("k", k, 1)
@@ -310,12 +315,13 @@ class MemoryTreeMultilabelClassifier(ClassifierMixin, BaseEstimator):
         there = found != NONE
         return self._names.matrix(bounds_of(there), found[there], chances[there])
 
-    def score(self, X: Any, Y: Any) -> float:
+    def score(self, X: Any, y: Any) -> float:
         """The F1 score of all decisions together (micro-averaged)."""
         predicted = self.predict(X)
         names = deepcopy(self._names)  # labels that are new here are not to be learned
-        sets = [names.read(labels) for labels in (Y, predicted)]
-        return micro_f1(*(names.matrix(*one, np.ones(len(one[1]), np.int8)) for one in sets))
+        sets = [names.read(labels) for labels in (y, predicted)]
+        truth, found = (names.matrix(*one, np.ones(len(one[1]), np.int64)) for one in sets)
+        return float(2 * truth.multiply(found).sum() / max(truth.nnz + found.nnz, 1))
 
     def recall(self, X: Any) -> list[Hits]:
         """The memories behind each prediction, best first: `Hit(id, labels, score)`; the id is the number of the row."""
