@@ -140,7 +140,7 @@ def bibtex(folder: Path | None, *, rows: int | None = None):
     def read(name):
         path = expect(folder, f"bibtex/{name}", "Mulan's bibtex as text of the Extreme Classification Repository, xz")
         with lzma.open(path, "rt", encoding="ascii") as file:
-            count, features, labels = map(int, file.readline().split())
+            features, labels = map(int, file.readline().split()[1:])
             lines = [line.rstrip("\n").partition(" ") for line in file][:rows]
         sets = [[int(label) for label in line[0].split(",") if label] for line in lines]
         pairs = [[pair.split(":") for pair in line[2].split()] for line in lines]

@@ -31,7 +31,7 @@ def judged(truth, predicted, ranked) -> dict:
 
 def controlled(spec: dict):
     if spec.get("silent"):
-        return mock.patch.object(MemoryTree, "update_many", lambda tree, hits, rewards: None)
+        return mock.patch.object(MemoryTree, "update_many", return_value=None)
     return shuffled_rewards(spec["seed"]) if spec.get("shuffled") else nullcontext()
 
 

@@ -25,7 +25,7 @@ from memorytree.engine.state import NONE
 from memorytree.estimators.classes import with_room
 from memorytree.estimators.tables import FEATURE, FIRST, SIZE, find, place_of, room_for, widen
 
-CANDIDATES = 24
+CANDIDATES = 32
 POWERS = 4  # similarity to the powers 1, 2, 4, 8
 BEST = POWERS  # column of `votes` behind those: the best similarity
 LINEAR, SHARE, LOG_SHARE, NEAREST, FREQUENCY, CONSTANT, FIGURES = 0, 1, 1 + POWERS, 9, 10, 11, 12
@@ -411,7 +411,10 @@ class LabelModel:
             done = learn_labels(*weights, *mixing, sets, ids, scores, truth, X, rows, halves, stored, alphas, spots, done)
             if done == len(rows):
                 break
-            self.words = np.concatenate([self.words, np.empty_like(self.words)])
+            # Nothing is written to the new half before it is used, so it takes no memory until then.
+            wider = np.empty((2 * len(self.words), self.words.shape[1]), np.int32)
+            wider[: len(self.words)] = self.words
+            self.words = wider
         self.missed += int((truth[0][rows + 1] - truth[0][rows]).sum() - (self.outcomes[1].sum() - noted))
         # A step of Newton's method, by the curvature of the rows of late.
         self.mixture -= np.clip(np.linalg.solve(self.curvature, gradient), -1, 1)

@@ -80,7 +80,7 @@ class MemoryTreeMultilabelClassifier(ClassifierMixin, BaseEstimator):
         *,
         target: str = "hamming",
         passes: int = 5,
-        neighbors: int = 32,
+        neighbors: int = 40,
         beam: int | None = None,
         capacity: int | None = None,
         verbose: int = 0,
@@ -299,7 +299,7 @@ class MemoryTreeMultilabelClassifier(ClassifierMixin, BaseEstimator):
     def predict_topk(self, X: Any, k: int = 5) -> tuple[np.ndarray, np.ndarray]:
         """The k likeliest labels of each row and their probabilities: two arrays of n x k, highest first.
 
-        Where memories bring fewer than k labels (never more than 24 are looked at), what is left has probability 0 and, for
+        Where memories bring fewer than k labels (never more than 32 are looked at), what is left has probability 0 and, for
         a label, -1 where labels are whole numbers (as columns are), otherwise None.
         """
         k = whole("k", k, 1)
