@@ -79,7 +79,7 @@ class MemoryTreeMultilabelClassifier(ClassifierMixin, BaseEstimator):
         self,
         *,
         target: str = "hamming",
-        passes: int = 5,
+        passes: int = 6,
         neighbors: int = 40,
         beam: int | None = None,
         capacity: int | None = None,
