@@ -62,7 +62,9 @@ queries = st.lists(
     st.tuples(
         rows,
         label_sets,
-        st.lists(st.tuples(st.integers(0, MEMORIES - 1), st.floats(0, 1, width=32)), unique_by=lambda hit: hit[0], max_size=5),
+        st.lists(
+            st.tuples(st.integers(0, MEMORIES - 1), st.floats(0, 1, width=32)), unique_by=lambda hit: hit[0], max_size=5
+        ),
     ),
     min_size=1,
     max_size=6,

@@ -69,7 +69,7 @@ class MemoryTreeMultilabelClassifier(ClassifierMixin, BaseEstimator):
         >>> words = TfidfVectorizer()
         >>> model = MemoryTreeMultilabelClassifier(random_state=0).fit(words.fit_transform(titles), subjects)
         >>> model.predict(words.transform(["bread in history"]))
-        [['history', 'baking']]
+        [['baking', 'history']]
         >>> labels, scores = model.predict_topk(words.transform(["pictures of rome"]), k=2)
         >>> labels.tolist()
         [['rome', 'history']]
