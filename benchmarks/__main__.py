@@ -20,6 +20,7 @@ BENCHMARKS = {
     "growth": "the tree itself from 10,000 to 1,000,000 memories",
     "learning": "the classifier: error, query and fit time beside exact 1-NN and Vowpal Wabbit",
     "rewards": "the classifier taught by rewards only, and its controls",
+    "multilabel": "the multi-label classifier, its controls, and its peers",
     "online": "one pass, every row predicted first: beside Vowpal Wabbit's learners",
     "retrieval": "images by captions: beside exact search and a ridge map, with shuffled rewards",
     "space": "the learned space searched by memorytree and by hnswlib: error against time",

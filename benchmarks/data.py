@@ -146,6 +146,51 @@ def standing(name: str, job, tests: int | None = TEST_ROWS):
     return load(job.data, **options, classes=few if job.quick else None, tests=tests)
 
 
+def bibtex(folder: Path | None, *, rows: int | None = None):
+    """Articles with some of 159 tags, as TF-IDF rows: train, labels, test, truth; label sets are rows of sparse matrices."""
+    from sklearn.feature_extraction.text import TfidfTransformer
+
+    def read(name):
+        path = expect(folder, f"bibtex/{name}", "Mulan's bibtex as text of the Extreme Classification Repository, xz")
+        with lzma.open(path, "rt", encoding="ascii") as file:
+            features, labels = map(int, file.readline().split()[1:])
+            lines = [line.rstrip("\n").partition(" ") for line in file][:rows]
+        sets = [[int(label) for label in line[0].split(",") if label] for line in lines]
+        pairs = [[pair.split(":") for pair in line[2].split()] for line in lines]
+        counts = sparse_rows([[int(place) for place, _ in row] for row in pairs], features)
+        counts.data = np.array([float(value) for row in pairs for _, value in row], np.float32)
+        return counts, sparse_rows(sets, labels)
+
+    (train, labels), (test, truth) = read("train.txt.xz"), read("test.txt.xz")
+    weights = TfidfTransformer().fit(train)
+    return weights.transform(train).astype(np.float32), labels, weights.transform(test).astype(np.float32), truth
+
+
+def yso(folder: Path | None, *, rows: int | None = None):
+    """Titles of library records with some of 19,918 subjects, as TF-IDF rows of words."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    def read(name):
+        path = expect(folder, f"yso/{name}", "titles with subjects of the Finna metadata corpus: label ids, tab, text")
+        with lzma.open(path, "rt", encoding="utf8") as file:
+            lines = [line.rstrip("\n").split("\t", 1) for line in file][:rows]
+        return [text for _, text in lines], sparse_rows([list(map(int, ids.split(","))) for ids, _ in lines], 19_918)
+
+    (texts, labels), (test_texts, truth) = read("train.tsv.xz"), read("test.tsv.xz")
+    vectorizer = TfidfVectorizer(sublinear_tf=True, min_df=2, dtype=np.float32)
+    return vectorizer.fit_transform(texts), labels, vectorizer.transform(test_texts), truth
+
+
+def sparse_rows(places: list[list[int]], width: int):
+    """Return a matrix that is 1 at the places given for each row."""
+    bounds = np.cumsum([0, *map(len, places)])
+    columns = np.array([place for row in places for place in row], np.int32)
+    return sp.csr_matrix((np.ones(len(columns), np.float32), columns, bounds), shape=(len(places), width))
+
+
+MULTILABEL = {"bibtex": bibtex, "yso": yso}
+
+
 def nearest(train, test):
     """Return for every test row the number of the training row nearest to it, by exact search.
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
 from numba.core.codegen import JITCodeLibrary
@@ -135,3 +136,25 @@ def copy_run(typing_context, target, at, source, start, count):  # type: ignore[
         return context.get_dummy_value()
 
     return types.void(target, types.int64, source, types.int64, types.int64), emit
+
+
+@intrinsic
+def prefetch(typing_context, array, at):  # type: ignore[no-untyped-def]
+    """Ask for the cache line of array.flat[at] (C-contiguous), which is going to be read soon.
+
+    Where many places are known before the first is read, they are fetched side by side instead of one after the other.
+    """
+    if array.layout != "C":
+        return None
+
+    def emit(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        data = context.make_array(array)(context, builder, arguments[0]).data
+        byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+        place = builder.bitcast(builder.gep(data, [arguments[1]]), byte)
+        read, keep, is_data = (ir.Constant(word, number) for number in (0, 3, 1))
+        builder.call(function, [place, read, keep, is_data])
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64), emit

@@ -34,15 +34,26 @@ _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
 @helper
+def spread(feature):
+    """A number from a feature whose last bits tell where its search begins in any table."""
+    return np.int64((np.uint64(feature) * _SPREAD) >> _SHIFT)
+
+
+@helper
 def home(feature, size):
     """Where a feature's search begins in a table of this size (a power of two)."""
-    return np.int64((np.uint64(feature) * _SPREAD) >> _SHIFT) & (size - 1)
+    return spread(feature) & (size - 1)
 
 
 @helper
 def find(words, first, size, feature):
     """The place of a feature in a table, or the empty place where it would go."""
-    place = home(feature, size)
+    return find_from(home(feature, size), words, first, size, feature)
+
+
+@helper
+def find_from(place, words, first, size, feature):
+    """The same where its home is known."""
     while words[first + place, FEATURE] != feature and words[first + place, FEATURE] != NONE:
         place = (place + 1) & (size - 1)
     return first + place

@@ -5,7 +5,7 @@ from collections import namedtuple
 import numpy as np
 
 from memorytree.engine import layout, search
-from memorytree.engine.compile import helper, kernel
+from memorytree.engine.compile import helper, kernel, prefetch
 from memorytree.engine.declared import load_key, promise, row_of, score, weighed_dissimilarity
 from memorytree.engine.lists import (
     BEGIN,
@@ -136,6 +136,7 @@ def add_list(lists, term, factor, rows, sums, used, found):
             rows[place] = row
             sums[place] = 0
             used[found] = place
+            prefetch(lists.lengths, row)
             found += 1
         sums[place] += factor * weights[entry]
     return found
@@ -184,6 +185,20 @@ def select(tree, lists, rows, sums, used, found, promises, candidates):
             elif hopes[u] > promises[first]:
                 search.replace_top(promises[first:], candidates[first:], filled - first, hopes[u], used[u])
     return room
+
+
+@helper
+def fetch_keys(tree, candidates, number):
+    """Have the keys of candidates at hand: each lies elsewhere, but all are known before the first is scored."""
+    for j in range(number):
+        prefetch(tree.rows, candidates[j] * tree.rows.shape[1])
+    for j in range(number):
+        prefetch(tree.spans, np.int64(tree.rows[candidates[j], SLOT]) * tree.spans.shape[1])
+    for j in range(number):
+        first = tree.spans[tree.rows[candidates[j], SLOT], 0]
+        prefetch(tree.key_features, first)
+        prefetch(tree.key_weights, first)
+        prefetch(tree.row_ids, candidates[j])
 
 
 @helper
@@ -252,6 +267,7 @@ def query_rows(tree, lists, X, first, last, bounds, excluded, ids, scores, trace
                 if rows[place] != NONE:
                     rows[place] = GONE
         promising = select(tree, lists, rows, sums, used, found, promises, candidates)
+        fetch_keys(tree, candidates, promising)
         found = np.int64(0)
         for j in range(promising):
             badness = weighed_dissimilarity(tree, tree.rows[candidates[j], SLOT], prepared, lists.importance)

@@ -3,11 +3,20 @@
 from typing import Any
 
 from memorytree.estimators.classifier import MemoryTreeClassifier
+from memorytree.estimators.multilabel import MemoryTreeMultilabelClassifier
 from memorytree.estimators.progressive import Progress, progressive
 from memorytree.estimators.retriever import MemoryTreeRetriever
 from memorytree.estimators.text import text_keys
 
-__all__ = ["MemoryTreeClassifier", "MemoryTreeRetriever", "Progress", "StreamClassifier", "progressive", "text_keys"]
+__all__ = [
+    "MemoryTreeClassifier",
+    "MemoryTreeMultilabelClassifier",
+    "MemoryTreeRetriever",
+    "Progress",
+    "StreamClassifier",
+    "progressive",
+    "text_keys",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -19,9 +19,9 @@ from memorytree.engine.compile import helper, kernel
 from memorytree.engine.sparse import find
 from memorytree.engine.state import NONE
 from memorytree.estimators.classes import to_probabilities, with_room
+from memorytree.estimators.tables import FEATURE, FIRST, SIZE, UNKNOWN, place_of, room_for, widen
 
-FIRST, SIZE, USED = range(3)  # columns of `places`: where the table of a label lies
-FEATURE, WEIGHT, SUM, WIDTH = range(4)  # columns of `words` and `numbers`, the same memory as integers and as floats
+WEIGHT, SUM, WIDTH = range(1, 4)  # columns of the tables, behind the feature
 LINEAR, NEAREST, CENTROID, FIGURES = range(4)
 FIRST_MIX = (30.0, 10.0, 20.0)
 MIX_RATE = 0.1
@@ -29,40 +29,6 @@ RIVALS = 4  # dual coefficients a row may have: for the right label and its stro
 COST = 1.0
 # Labels with fewer rows than this have no linear weights: memories and centroid say it all.
 ENOUGH_ROWS = 5
-SMALLEST_TABLE = 16
-
-
-@helper
-def widen(places, words, numbers, top, label, more):
-    """Make sure that `more` features fit into a label's table with a third of it staying empty; the caller saw to room."""
-    old, old_size, used = places[label, FIRST], places[label, SIZE], places[label, USED]
-    if 3 * (used + more) <= 2 * old_size:
-        return
-    size = SMALLEST_TABLE
-    while 2 * size < 3 * (used + more):
-        size *= 2
-    first = top[0]
-    top[0] += size
-    for place in range(first, first + size):
-        words[place, FEATURE] = NONE
-        numbers[place, WEIGHT] = 0
-        numbers[place, SUM] = 0
-    for place in range(old, old + old_size):
-        if words[place, FEATURE] != NONE:
-            target = find(words, first, size, words[place, FEATURE])
-            for column in range(WIDTH):
-                words[target, column] = words[place, column]
-    places[label, FIRST], places[label, SIZE] = first, size
-
-
-@helper
-def place_of(places, words, label, feature):
-    """The place of a feature in a label's table, made if it is not there; `widen` has seen to room."""
-    place = find(words, places[label, FIRST], places[label, SIZE], feature)
-    if words[place, FEATURE] == NONE:
-        words[place, FEATURE] = feature
-        places[label, USED] += 1
-    return place
 
 
 @helper
@@ -79,12 +45,12 @@ def join(places, words, numbers, top, squares, counts, codes, bounds, features, 
     """Add rows to the sums of their labels, from row i on; returns the first row for which the pool has no room left."""
     while i < codes.shape[0]:
         label, first, last = codes[i], bounds[i], bounds[i + 1]
-        if top[0] + 4 * (places[label, USED] + last - first + SMALLEST_TABLE) > words.shape[0]:
+        if top[0] + room_for(places, label, last - first, UNKNOWN) > words.shape[0]:
             return i
-        widen(places, words, numbers, top, label, last - first)
+        widen(places, words, top, label, last - first, UNKNOWN)
         scale = 1.0 / max(length(weights, first, last), 1e-30)
         for j in range(first, last):
-            place = place_of(places, words, label, features[j])
+            place = place_of(places, words, label, features[j], UNKNOWN)
             value = weights[j] * scale
             squares[label] += value * (2 * numbers[place, SUM] + value)
             numbers[place, SUM] += value
@@ -251,7 +217,7 @@ def learn_classes(
                     n += 1
         room = top[0]
         for c in range(n):
-            room += 4 * (places[found[c], USED] + last - first + SMALLEST_TABLE)
+            room += room_for(places, found[c], last - first, UNKNOWN)
         if room > words.shape[0]:
             return i
         scale = 1.0 / max(length(weights, first, last), 1e-30)
@@ -277,9 +243,9 @@ def learn_classes(
             for c in range(n):
                 change = (after[c] - before[c]) * scale
                 if change != 0:
-                    widen(places, words, numbers, top, found[c], last - first)
+                    widen(places, words, top, found[c], last - first, UNKNOWN)
                     for j in range(first, last):
-                        numbers[place_of(places, words, found[c], features[j]), WEIGHT] += change * weights[j]
+                        numbers[place_of(places, words, found[c], features[j], UNKNOWN), WEIGHT] += change * weights[j]
         i += 1
     return i
 

@@ -1,0 +1,95 @@
+"""Multi-label classification: `MemoryTreeMultilabelClassifier` at its default settings, its controls, and its peers.
+
+bibtex (159 tags of articles) and yso (19,918 subjects of library titles), as their files split them; features are TF-IDF.
+HL is the mean number of wrong labels in a row, P@k the share of the first k labels that are right (in percent). Figures are
+means over seeds. A prediction is one of a batch of all test rows, memories sought and all: CPU time on one thread, the least
+of several runs of every seed. Peak is the most memory that the process ever held. Controls, from the same seeds: "shuffled
+rewards" deals the rewards of every query out to its memories at random, "no rewards" gives none. Peers: a vote of the exact
+neighbours (similarity to the 4th power, k = 20, for yso 40), one against all by liblinear (bibtex), and Vowpal Wabbit's
+memory tree with `--oas` (bibtex, one pass). VW never writes its predictions down; its HL is read from each example's loss.
+"""
+
+from statistics import mean, stdev
+
+from benchmarks import child, data
+from benchmarks.measure import installed
+from benchmarks.report import Job, Report, Table
+
+GOALS = {
+    "bibtex": {"hl": 1.92, "p1": 64.5, "p5": 29.1, "query_us": 40},
+    "yso": {"p1": 41, "p5": 25, "query_us": 40, "fit_s": 120, "peak_gb": 1.5},
+}
+NAMES = {
+    "hl": ("Hamming loss", ""), "p1": ("P@1", "%"), "p5": ("P@5", "%"), "query_us": ("prediction", "µs"),
+    "fit_s": ("fit, CPU", "s"), "peak_gb": ("peak memory", "GB"),
+}  # fmt: skip
+KINDS: dict[str, dict] = {"memorytree": {}, "shuffled rewards": {"shuffled": True}, "no rewards": {"silent": True}}
+FIGURES = ["hl", "p1", "p3", "p5", "query_us", "fit_s", "peak_gb"]
+
+
+def run(job: Job) -> Report:
+    seeds, vw = job.seeds(), installed("vowpalwabbit")
+    report = Report("Multi-label classification", __doc__)
+    columns = ["", "", "HL", "P@1", "P@3", "P@5", "± P@1", "query µs", "fit CPU s", "peak GB"]
+    table = Table(f"{len(seeds)} seeds", columns)
+    job.step("starting", len(GOALS) * (len(seeds) * len(KINDS) + 1) + 1 + vw)
+    for name, goals in GOALS.items():
+        rows = data.MULTILABEL[name](job.data, rows=1500 if job.quick else None)
+        runs = report.runs[name] = measure(name, rows, job)
+        for system, found in runs.items():
+            figures = {figure: average(found, figure) for figure in FIGURES}
+            firsts = [one["p1"] for one in found if "p1" in one]
+            spread = stdev(firsts) if len(firsts) > 1 else None
+            scores = [figures[figure] for figure in ("hl", "p1", "p3", "p5")]
+            table.add(name, system, *scores, spread, *(figures[figure] for figure in ("query_us", "fit_s", "peak_gb")))
+        for figure, goal in goals.items():
+            judge = report.at_least if figure in ("p1", "p5") else report.at_most
+            what, unit = NAMES[figure]
+            judge(f"{name}: {what}", goal, average(runs["memorytree"], figure), unit)
+        for control in ("shuffled rewards", "no rewards"):
+            gains = [one["p1"] - other["p1"] for one, other in zip(runs["memorytree"], runs[control], strict=True)]
+            report.at_least(f"{name}: P@1 more than with {control}, every seed", 0, min(gains), "%")
+        if name == "bibtex":
+            compare_with_vw(report, runs)
+    report.tables.append(table)
+    if not vw:
+        report.missing.append("vowpalwabbit is not installed, so nothing was compared with it")
+    return report
+
+
+def average(found: list[dict], figure: str) -> float | None:
+    """Return the mean of a figure over runs; of times of prediction the least."""
+    values = [one[figure] for one in found if one.get(figure) is not None]
+    if not values:
+        return None
+    return min(values) if figure == "query_us" else mean(values)
+
+
+def measure(name: str, rows, job: Job) -> dict[str, list[dict]]:
+    train, labels, test, truth = rows
+    runs: dict[str, list[dict]] = {kind: [] for kind in KINDS}
+    with child.Arrays(train=train, labels=labels, test=test, truth=truth) as folder:
+        for seed in job.seeds():
+            for kind, options in KINDS.items():
+                job.step(f"{name}, seed {seed}, {kind}")
+                spec = {"folder": folder, "seed": seed, "repeats": 3, **options}
+                runs[kind].append(child.call("benchmarks.labeler:measure", spec))
+        job.step(f"{name}, exact neighbours")
+        spec = {"folder": folder, "k": 20 if name == "bibtex" else 40}
+        runs["exact neighbours"] = [child.call("benchmarks.labeler:neighbours", spec)]
+        if name == "bibtex":
+            job.step(f"{name}, one against all")
+            runs["one against all"] = [child.call("benchmarks.labeler:one_against_all", spec)]
+            if installed("vowpalwabbit"):
+                job.step(f"{name}, VW")
+                runs["VW"] = [child.call("benchmarks.labeler:vowpal_wabbit", {"folder": folder, "seed": job.seed})]
+    return runs
+
+
+def compare_with_vw(report: Report, runs: dict) -> None:
+    ours, theirs = runs["memorytree"], runs.get("VW")
+    wanted = theirs[0]["hl"] if theirs else 0
+    report.at_most("bibtex: Hamming loss, below VW's", wanted, average(ours, "hl") if theirs else None)
+    for figure, what in (("query_us", "prediction"), ("fit_s", "fit")):
+        times = theirs[0][figure] / average(ours, figure) if theirs else None
+        report.at_least(f"bibtex: {what}, times faster than VW", 10, times, "x")

@@ -1,0 +1,340 @@
+"""MemoryTreeMultilabelClassifier: labels of the memories that come to mind, decided one against some."""
+
+from __future__ import annotations
+
+import math
+from copy import deepcopy
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from memorytree.cores import ENOUGH_KEYS
+from memorytree.engine.state import NONE
+from memorytree.errors import InvalidOption
+from memorytree.estimators.label_sets import LabelNames, SetsById, taken
+from memorytree.estimators.labels import CANDIDATES, LabelModel
+from memorytree.hits import HitMatrix, Hits
+from memorytree.options import whole
+from memorytree.progress import track
+from memorytree.routing.terms import terms
+from memorytree.tree import MemoryTree
+
+TARGETS = ("hamming", "f1")
+# Rows that are looked at together before any of them teaches.
+BATCH = 256
+# How often `fit` goes over the rows to teach the memory.
+LESSONS = 2
+# Label sets overlap by degrees, so the softmax over memories is to be a soft one.
+TEMPERATURE = 5.0
+# Cosines in a learned space lie close together; powers of exp(DENSE_SHARPNESS (cosine - 1)) tell them apart.
+DENSE_SHARPNESS = 3.0
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)
+
+
+class MemoryTreeMultilabelClassifier(ClassifierMixin, BaseEstimator):
+    """Give a row some of the labels of the memories that fit it best.
+
+    Every training row is a memory. A prediction looks at a few of them, in time logarithmic in their number; their labels
+    are the candidates, and linear weights for each label, mixed with the votes of the memories, decide which to take.
+    The memory learns which rows to return from how well their labels agree (the F1 score of two label sets is the reward).
+    New rows and labels may come at any time (`partial_fit`).
+
+    Labels are given as an indicator matrix, a NumPy array or SciPy sparse matrix with a column for each label, or as a list
+    of labels for each row; what `predict` returns is of the same kind.
+
+    Args:
+        target: what `predict` is to be good at: "hamming" (few labels wrong: those with a probability above one half) or
+            "f1" (the F1 score of all decisions: the threshold that was best on training rows, judged by weights that had
+            not learned from them).
+        passes: how often `fit` goes over the rows to learn the scores of labels.
+        neighbors: how many memories have a say.
+        beam: how many leaves are looked into, by default 2.5 log2(n); for sparse rows how many times as many term lists as
+            usual, by default once.
+        capacity: how many rows to remember at the most; those that were of no use for longest go first.
+        verbose: 1 shows a progress bar during `fit`.
+        random_state: fixes what is left to chance.
+
+    Attributes:
+        memory_: the `MemoryTree` with the rows; values are lists of labels, ids count rows in the order in which they came.
+
+    Example:
+        >>> from sklearn.feature_extraction.text import TfidfVectorizer
+        >>> titles = ["bread and cake", "a history of bread", "history of rome", "rome in pictures"] * 5
+        >>> subjects = [["baking"], ["baking", "history"], ["history", "rome"], ["rome"]] * 5
+        >>> words = TfidfVectorizer()
+        >>> model = MemoryTreeMultilabelClassifier(random_state=0).fit(words.fit_transform(titles), subjects)
+        >>> model.predict(words.transform(["bread in history"]))
+        [['baking', 'history']]
+        >>> labels, scores = model.predict_topk(words.transform(["pictures of rome"]), k=2)
+        >>> labels.tolist()
+        [['rome', 'history']]
+    """
+
+    def __init__(
+        self,
+        *,
+        target: str = "hamming",
+        passes: int = 6,
+        neighbors: int = 40,
+        beam: int | None = None,
+        capacity: int | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+    ):
+        self.target = target
+        self.passes = passes
+        self.neighbors = neighbors
+        self.beam = beam
+        self.capacity = capacity
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.multi_output = True
+        tags.target_tags.single_output = False
+        tags.classifier_tags.multi_label = True
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    # ---- learning
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Remember all rows, teach the memory which of them belong together, then learn the scores of labels.
+
+        Wherever a row is learned from, its own memory is left out.
+        """
+        X = self._checked(X, reset=True)
+        self._start(X, y)
+        sets = self._label_sets(y, X.shape[0])
+        # Stored in a random order, whatever order the rows came in; a row's id is its number all the same.
+        order = self._chance.permutation(X.shape[0])
+        self._store(X[order], taken(sets, order), order)
+        for _ in range(LESSONS):
+            for rows in self._batches(X.shape[0], "teaching the memory"):
+                self._teach(self._ask(X[rows], rows[:, None]), taken(sets, rows))
+            self.memory_.learn()
+        self._follow()
+        self._learn_scores(X, sets, np.arange(X.shape[0]), self.passes)
+        return self
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+        """Learn from more rows, then remember them.
+
+        Args:
+            X: the rows.
+            y: their labels, known or new.
+            classes: not needed, here because scikit-learn's own tools pass it.
+        """
+        new = not hasattr(self, "memory_")
+        X = self._checked(X, reset=new)
+        if new:
+            self._start(X, y)
+        sets = self._label_sets(y, X.shape[0])
+        first = 0
+        while first < X.shape[0]:
+            # A small memory takes few rows at a time, so that it learns from each.
+            rows = np.arange(first, min(first + max(1, min(BATCH, len(self.memory_) // 16)), X.shape[0]))
+            truth = taken(sets, rows)
+            if len(self.memory_):
+                hits = self._ask(X[rows])
+                self._learn(hits, truth, self._view(X[rows]), self._came + np.arange(len(rows)))
+                if not self._dense or len(self.memory_) >= ENOUGH_KEYS:
+                    self._teach(hits, truth)
+            self._store(X[rows], truth, None)
+            if self._follow():
+                self._learn_again()
+            first = int(rows[-1]) + 1
+        return self
+
+    def _checked(self, X: Any, reset: bool) -> Any:
+        """Rows as a matrix, after scikit-learn's checks; and our own settings."""
+        if self.target not in TARGETS:
+            raise InvalidOption(f"target must be one of {', '.join(TARGETS)}, not {self.target!r}")
+        whole("passes", self.passes, 0)
+        return validate_data(self, X, accept_sparse="csr", dtype=[np.float32, np.float64], reset=reset)
+
+    def _start(self, X: Any, Y: Any) -> None:
+        """An empty memory for rows and labels like these."""
+        if Y is None:
+            raise InvalidOption("requires y to be passed, but the target y is None")
+        self._chance = check_random_state(self.random_state)
+        self._dense = not scipy.sparse.issparse(X)
+        self._settings: dict[str, Any] = {
+            "routing": "auto" if self._dense else terms(temperature=TEMPERATURE),
+            "scorer": "metric" if self._dense else "cosine",
+            "reroutes": 1,
+            "seed": int(self._chance.randint(2**31)),
+            "capacity": self.capacity,
+        }
+        self.memory_ = MemoryTree(**self._settings)
+        self._names = LabelNames(Y)
+        self._sets = SetsById()
+        self._model = LabelModel(0, 0 if self._dense else X.shape[1])
+        self._came = 0  # how many rows have come
+        self._settled = 0  # how many keys the space was found from in which the model's weights are
+        self._planted = 0  # memories when the trees were last planted
+
+    def _label_sets(self, Y: Any, rows: int) -> tuple[np.ndarray, np.ndarray]:
+        """Labels as numbers; the model gets room for those that are new."""
+        sets = self._names.read(Y, rows)
+        self._model.make_room(len(self._names))
+        return sets
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """The labels seen so far: the columns of the indicator matrix, or all labels that came in lists, sorted."""
+        if not hasattr(self, "_names"):
+            raise AttributeError("classes_ is known once the classifier is fitted")
+        return self._names.sorted_names()
+
+    def _batches(self, n: int, what: str) -> Any:
+        """The numbers of n rows in a random order, some at a time."""
+        order = self._chance.permutation(n)
+        batches = [order[first : first + BATCH] for first in range(0, n, BATCH)]
+        return track(batches, what, bool(self.verbose))
+
+    def _store(self, X: Any, truth: tuple[np.ndarray, np.ndarray], ids: np.ndarray | None) -> None:
+        """Remember rows. A whole batch into an empty memory is built top-down."""
+        labels = self._names.named(*truth)
+        if ids is not None and (self.capacity is None or len(ids) <= self.capacity):
+            self.memory_ = MemoryTree.build(X, labels, ids=ids, **self._settings)
+        else:
+            ids = self.memory_.insert_many(X, labels, ids=ids)
+        self._sets.add(ids, *truth)
+        self._model.join(truth[1])
+        self._came += len(labels)
+
+    def _follow(self) -> bool:
+        """Follow the memory into a new space (then True), or plant its trees anew if it has doubled since."""
+        if not self._dense:
+            return False
+        space = self.memory_._core.space
+        if space.settled != self._settled:
+            self._settled = space.settled
+            self._model = self._model.afresh(space.width)
+            return True
+        if space.lessons and len(self.memory_) > 2 * self._planted:
+            self._planted = len(self.memory_)
+            self.memory_.learn()
+        return False
+
+    def _teach(self, hits: HitMatrix, truth: tuple[np.ndarray, np.ndarray]) -> None:
+        """Tell the memory how well the labels of what it returned agree with those of the rows."""
+        self.memory_.update_many(hits, self._model.rewards(self._sets.arrays, hits.ids, truth))
+
+    def _learn_scores(self, X: Any, sets: tuple[np.ndarray, np.ndarray], own: np.ndarray, passes: int) -> None:
+        """Learn the scores of labels from rows that are memories, by what the memory returns for them as it is now."""
+        n, k = X.shape[0], self._k()
+        ids, scores = np.empty((n, k), np.int64), np.empty((n, k), np.float32)
+        for rows in self._batches(n, "asking the memory"):
+            hits = self._ask(X[rows], own[rows][:, None])
+            ids[rows], scores[rows] = hits.ids, self._similarities(hits)
+        spots = np.arange(n) * CANDIDATES + sets[0][:-1]
+        alphas = np.zeros(n * CANDIDATES + len(sets[1]), np.float32)
+        question = self._sets.arrays, ids, scores, sets, self._view(X)
+        for _ in range(passes):
+            self._model.forget_outcomes()
+            for rows in self._batches(n, "learning the scores of labels"):
+                self._model.learn(*question, rows, halves(own), True, alphas, spots)
+
+    def _learn_again(self) -> None:
+        """Learn the scores of labels once more from all that is remembered."""
+        ids = np.array(list(self.memory_))
+        keys = np.stack([self.memory_.key(id) for id in ids.tolist()])
+        self._learn_scores(keys, self._sets.of(ids), ids, 1)
+
+    def _learn(self, hits: HitMatrix, truth: tuple[np.ndarray, np.ndarray], view: Any, numbers: np.ndarray) -> None:
+        """Learn the scores of labels from rows that are not memories yet."""
+        rows = np.arange(len(hits))
+        spots = rows * CANDIDATES + truth[0][:-1]
+        alphas = np.zeros(len(rows) * CANDIDATES + len(truth[1]), np.float32)
+        scores = self._similarities(hits)
+        self._model.learn(self._sets.arrays, hits.ids, scores, truth, view, rows, halves(numbers), False, alphas, spots)
+
+    # ---- predicting
+
+    def _k(self) -> int:
+        return min(whole("neighbors", self.neighbors, 1), max(len(self.memory_), 1))
+
+    def _ask(self, X: Any, exclude: Any = None) -> HitMatrix:
+        """The memories that fit each row."""
+        beam = self.beam or (math.ceil(2.5 * math.log2(len(self.memory_) + 2)) if self._dense else 1)
+        return self.memory_.query_many(X, self._k(), beam=beam, exclude=exclude)
+
+    def _similarities(self, hits: HitMatrix) -> np.ndarray:
+        """What the votes of memories weigh."""
+        return np.exp(DENSE_SHARPNESS * (hits.scores - 1)) if self._dense else hits.scores
+
+    def _view(self, X: Any) -> Any:
+        """What the linear weights see of rows, as a sparse batch: the learned space, or the sparse rows themselves."""
+        batch, n = self.memory_._keys.many(X)
+        if not self._dense:
+            return batch
+        seen = self.memory_._core.seen(batch) if self._settled else np.zeros((n, 0), np.float32)
+        width = seen.shape[1]
+        return np.arange(n + 1) * width, np.tile(np.arange(width, dtype=np.int32), n), seen.reshape(-1)
+
+    def _chances(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """For each row its candidates, as numbers, and their probabilities, highest first; -1 behind the last."""
+        check_is_fitted(self, "memory_")
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float32, np.float64], reset=False)
+        if not len(self.memory_):
+            raise NotFittedError("all memories have been removed: there is nothing to predict from")
+        hits = self._ask(X)
+        return self._model.score(self._sets.arrays, hits.ids, self._similarities(hits), self._view(X))
+
+    def predict(self, X: Any) -> Any:
+        """The labels of each row, of the kind in which labels were given; in lists the likeliest comes first."""
+        found, chances = self._chances(X)
+        kept = (chances >= (0.5 if self.target == "hamming" else self._model.best_for_f1())) & (found != NONE)
+        return self._names.written(bounds_of(kept), found[kept])
+
+    def predict_topk(self, X: Any, k: int = 5) -> tuple[np.ndarray, np.ndarray]:
+        """The k likeliest labels of each row and their probabilities: two arrays of n x k, highest first.
+
+        Where memories bring fewer than k labels (never more than 32 are looked at), what is left has probability 0 and, for
+        a label, -1 where labels are whole numbers (as columns are), otherwise None.
+        """
+        k = whole("k", k, 1)
+        found, chances = self._chances(X)
+        if k > CANDIDATES:
+            found = np.pad(found, ((0, 0), (0, k - CANDIDATES)), constant_values=NONE)
+            chances = np.pad(chances, ((0, 0), (0, k - CANDIDATES)))
+        return self._names.ranked(found[:, :k]), chances[:, :k]
+
+    def decision_function(self, X: Any) -> scipy.sparse.csr_matrix:
+        """The probability of each candidate, as a CSR matrix with a column for each of `classes_`; the rest have none."""
+        found, chances = self._chances(X)
+        there = found != NONE
+        return self._names.matrix(bounds_of(there), found[there], chances[there])
+
+    def score(self, X: Any, y: Any) -> float:
+        """The F1 score of all decisions together (micro-averaged)."""
+        predicted = self.predict(X)
+        names = deepcopy(self._names)  # labels that are new here are not to be learned
+        sets = [names.read(labels) for labels in (y, predicted)]
+        truth, found = (names.matrix(*one, np.ones(len(one[1]), np.int64)) for one in sets)
+        return float(2 * truth.multiply(found).sum() / max(truth.nnz + found.nnz, 1))
+
+    def recall(self, X: Any) -> list[Hits]:
+        """The memories behind each prediction, best first: `Hit(id, labels, score)`; the id is the number of the row."""
+        check_is_fitted(self, "memory_")
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float32, np.float64], reset=False)
+        return list(self._ask(X))
+
+
+def halves(numbers: np.ndarray) -> np.ndarray:
+    """Which half of the weights each row teaches, by its number; no regular pattern of rows falls into one half."""
+    return ((numbers.astype(np.uint64) * _SPREAD) >> np.uint64(63)).astype(np.int64)
+
+
+def bounds_of(kept: np.ndarray) -> np.ndarray:
+    """Where the kept entries of each row begin, if only these are listed."""
+    return np.concatenate([[0], np.cumsum(kept.sum(axis=1))])

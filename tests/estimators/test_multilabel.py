@@ -1,0 +1,312 @@
+"""MemoryTreeMultilabelClassifier as scikit-learn's own checks and a user would see it."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.base import clone
+from sklearn.datasets import make_multilabel_classification
+from sklearn.exceptions import NotFittedError
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from memorytree import MemoryTree
+from memorytree.errors import InvalidOption
+from memorytree.estimators import MemoryTreeMultilabelClassifier
+from memorytree.estimators.metrics import hamming_loss, micro_f1, precision_at
+
+TOPICS = 12
+
+
+def planted(n, seed=0):
+    """Rows of a few topics each: two words of every topic, among as many words that say nothing. Returns (X, Y)."""
+    rng = np.random.default_rng(seed)
+    Y = rng.random((n, TOPICS)) < 0.17
+    X = np.zeros((n, 4 * TOPICS + 60), np.float32)
+    for i in range(n):
+        for topic in np.flatnonzero(Y[i]):
+            X[i, 4 * topic + rng.choice(4, 2, replace=False)] = 1
+        X[i, 4 * TOPICS + rng.choice(60, 6, replace=False)] = 1
+    return scipy.sparse.csr_matrix(X), Y.astype(np.int64)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    X, Y = planted(900)
+    return X[:700], Y[:700], X[700:], Y[700:]
+
+
+@pytest.fixture(scope="module")
+def model(rows):
+    return MemoryTreeMultilabelClassifier(random_state=0).fit(*rows[:2])
+
+
+def lists(Y):
+    return [[f"topic {label:02}" for label in np.flatnonzero(row)] for row in Y]
+
+
+ONE_CLASS = "it hands over one class for each row; here labels are sets"
+LISTS = "a list of lists holds labels here, not columns of an indicator matrix"
+SPARSE = "decision_function is sparse: there may be 20,000 labels"
+EXPECTED = {
+    "check_estimators_dtypes": ONE_CLASS,
+    "check_fit2d_1feature": ONE_CLASS,
+    "check_classifier_data_not_an_array": ONE_CLASS,
+    "check_classifiers_one_label": ONE_CLASS,
+    "check_classifiers_classes": ONE_CLASS,
+    "check_classifiers_train": ONE_CLASS,
+    "check_classifiers_regression_target": ONE_CLASS,
+    "check_classifier_not_supporting_multiclass": ONE_CLASS,
+    "check_classifiers_multilabel_representation_invariance": LISTS,
+    "check_classifiers_multilabel_output_format_decision_function": SPARSE,
+    "check_classifier_multioutput": SPARSE,
+}
+
+
+@parametrize_with_checks([MemoryTreeMultilabelClassifier(passes=1)], expected_failed_checks=lambda estimator: EXPECTED)
+def test_what_scikit_learn_asks_of_a_classifier(estimator, check):
+    check(estimator)
+
+
+def test_it_learns_what_is_planted(rows, model):
+    X, Y, test, truth = rows
+    predicted = model.predict(test)
+    nothing = hamming_loss(truth, np.zeros_like(truth))
+    assert hamming_loss(truth, predicted) < 0.3 * nothing
+    assert precision_at(1, truth, model.predict_topk(test, 1)[0]) > 0.85
+    shuffled = MemoryTreeMultilabelClassifier(random_state=0).fit(X, Y[np.random.default_rng(0).permutation(len(Y))])
+    assert hamming_loss(truth, shuffled.predict(test)) > 0.8 * nothing
+
+
+def test_rewards_teach_the_memory(rows, monkeypatch):
+    X, Y, test, truth = rows
+    agreement = {}
+    learn = MemoryTree.update_many
+    chance = np.random.default_rng(0)
+
+    def as_is(tree, hits, rewards):
+        return learn(tree, hits, rewards)
+
+    def shuffled(tree, hits, rewards):
+        return learn(tree, hits, chance.permuted(rewards, axis=1))
+
+    def never(tree, hits, rewards):
+        return None
+
+    for way in (as_is, shuffled, never):
+        monkeypatch.setattr(MemoryTree, "update_many", way)
+        model = MemoryTreeMultilabelClassifier(passes=0, random_state=0).fit(X, Y)
+        common = [len(set(hit.value) & set(np.flatnonzero(y))) for hits, y in zip(model.recall(test), truth, strict=True)
+                  for hit in hits[:5]]  # fmt: skip
+        agreement[way.__name__] = np.mean(common)
+    assert agreement["as_is"] > 1.1 * max(agreement["shuffled"], agreement["never"])
+
+
+def test_every_way_to_write_labels_gives_the_same_model(rows, model):
+    X, Y, test, _ = rows
+    dense = model.predict(test)
+    assert isinstance(dense, np.ndarray)
+    assert dense.dtype == Y.dtype
+    sparse = MemoryTreeMultilabelClassifier(random_state=0).fit(X, scipy.sparse.csr_matrix(Y)).predict(test)
+    assert scipy.sparse.issparse(sparse)
+    np.testing.assert_array_equal(sparse.toarray(), dense)
+    listed = MemoryTreeMultilabelClassifier(random_state=0).fit(X, lists(Y))
+    assert [sorted(row) for row in listed.predict(test)] == lists(dense)
+    assert listed.classes_.tolist() == [f"topic {label:02}" for label in range(TOPICS)]
+    np.testing.assert_allclose(listed.decision_function(test).toarray(), model.decision_function(test).toarray(), atol=1e-9)
+
+
+def test_the_likeliest_labels_and_their_scores(rows, model):
+    test = rows[2]
+    labels, scores = model.predict_topk(test, 30)
+    assert labels.shape == scores.shape == (test.shape[0], 30)
+    assert np.all(np.diff(scores, axis=1) <= 0)
+    assert np.all((labels == -1) == (scores == 0))
+    assert np.all(labels[:, TOPICS:] == -1)
+    for row in labels:
+        there = row[row >= 0]
+        assert len(set(there.tolist())) == len(there)
+    full = model.decision_function(test)
+    assert full.format == "csr"
+    assert full.shape == (test.shape[0], TOPICS)
+    np.testing.assert_allclose(full[np.arange(test.shape[0]), labels[:, 0]].A1, scores[:, 0])
+    np.testing.assert_array_equal(full.toarray() >= 0.5, model.predict(test))
+
+
+def test_what_fills_up_where_there_are_few_labels():
+    X = scipy.sparse.csr_matrix(np.eye(4, dtype=np.float32))
+    words = MemoryTreeMultilabelClassifier(random_state=0).fit(X, [["a"], ["b"], [], ["a", "b"]])
+    assert words.predict_topk(X, 3)[0][:, 2].tolist() == [None] * 4
+    numbers = MemoryTreeMultilabelClassifier(random_state=0).fit(X, [[7], [np.int64(9)], [], [7, 9]])
+    assert numbers.predict_topk(X, 3)[0][:, 2].tolist() == [-1] * 4
+
+
+@pytest.mark.parametrize("labels", [[("a", 1), ("b", 2)], [1.5, 2.5], ["x", 3], [True, False]])
+def test_any_label_that_can_be_hashed(labels):
+    rng = np.random.default_rng(0)
+    which = rng.integers(2, size=60)
+    X = np.column_stack([which, 1 - which]) + 0.1 * rng.random((60, 2))
+    model = MemoryTreeMultilabelClassifier(random_state=0).fit(X, [[labels[one]] for one in which])
+    assert model.predict(X) == [[labels[one]] for one in which]
+    assert set(model.classes_.tolist()) == set(labels)
+    assert model.predict_topk(X, 1)[0][0, 0] == labels[which[0]]
+
+
+def test_rows_without_labels_and_rows_without_words():
+    X, Y = planted(200)
+    Y[::4] = 0
+    X[1] = 0
+    X.eliminate_zeros()
+    model = MemoryTreeMultilabelClassifier(random_state=0).fit(X, Y)
+    assert model.predict(X).shape == Y.shape
+    nothing = MemoryTreeMultilabelClassifier(random_state=0).fit(X, [[] for _ in range(200)])
+    assert nothing.predict(X[:3]) == [[], [], []]
+    assert nothing.predict_topk(X[:3], 2)[0].tolist() == [[-1, -1]] * 3
+    assert nothing.decision_function(X[:3]).shape == (3, 0)
+
+
+def test_new_labels_may_come_at_any_time(rows):
+    X, Y, test, truth = rows
+    model = MemoryTreeMultilabelClassifier(random_state=0)
+    for label in range(TOPICS):
+        mine = np.flatnonzero(Y[:, : label + 1].any(axis=1) & Y[:, label])
+        model.partial_fit(X[mine], scipy.sparse.csr_matrix(Y[mine][:, : label + 1]))
+        assert model.classes_.tolist() == list(range(label + 1))
+    assert model.predict(test).shape == truth.shape
+    assert micro_f1(truth, model.predict(test)) > 0.6
+    named = MemoryTreeMultilabelClassifier(random_state=0).partial_fit(X[:300], lists(Y[:300]))
+    named.partial_fit(X[300:310], [["never seen"]] * 10)
+    assert "never seen" in named.classes_
+    assert "never seen" in named.predict_topk(X[300:301], 3)[0]
+
+
+def test_rows_one_by_one(rows):
+    X, Y, test, truth = rows
+    model = MemoryTreeMultilabelClassifier(random_state=0)
+    for i in range(250):
+        model.partial_fit(X[i : i + 1], Y[i : i + 1])
+    assert len(model.memory_) == 250
+    assert precision_at(1, truth, model.predict_topk(test, 1)[0]) > 0.5
+
+
+def test_a_threshold_for_f1(rows):
+    X, Y = planted(700, seed=1)
+    blurred = X.copy()
+    blurred.data[np.random.default_rng(0).random(X.nnz) < 0.5] = 0
+    blurred.eliminate_zeros()
+    f1 = {}
+    for target in ("hamming", "f1"):
+        model = MemoryTreeMultilabelClassifier(target=target, random_state=0).fit(blurred[:500], Y[:500])
+        f1[target] = model.score(blurred[500:], Y[500:])
+    assert f1["f1"] > f1["hamming"]
+
+
+def test_dense_rows():
+    X, Y = make_multilabel_classification(800, 20, n_classes=6, random_state=0)
+    model = MemoryTreeMultilabelClassifier(random_state=0).fit(X[:600], Y[:600])
+    nothing = hamming_loss(Y[600:], np.tile(Y[:600].mean(axis=0) > 0.5, (200, 1)))
+    assert hamming_loss(Y[600:], model.predict(X[600:])) < 0.75 * nothing
+    stream = MemoryTreeMultilabelClassifier(random_state=0)
+    for first in range(0, 600, 50):
+        stream.partial_fit(X[first : first + 50], Y[first : first + 50])
+    assert hamming_loss(Y[600:], stream.predict(X[600:])) < 0.8 * nothing
+
+
+def test_the_memories_behind_a_prediction(rows, model):
+    X, Y = rows[:2]
+    [hits] = model.recall(X[5:6])
+    assert len(hits) == model.neighbors
+    assert hits[0].id == 5
+    assert all(hit.value == np.flatnonzero(Y[hit.id]).tolist() for hit in hits)
+
+
+def test_a_memory_that_is_removed_has_no_vote():
+    X, Y = planted(300)
+    model = MemoryTreeMultilabelClassifier(random_state=0).fit(X, Y)
+    label = int(np.flatnonzero(Y.any(axis=0))[0])
+    for id in np.flatnonzero(Y[:, label]).tolist():
+        model.memory_.remove(id)
+    assert not np.any(model.predict_topk(X, TOPICS)[0] == label)
+    for id in list(model.memory_):
+        model.memory_.remove(id)
+    with pytest.raises(NotFittedError, match="removed"):
+        model.predict(X)
+
+
+def test_no_more_than_its_capacity():
+    X, Y = planted(400)
+    model = MemoryTreeMultilabelClassifier(capacity=100, random_state=0).fit(X, Y)
+    assert len(model.memory_) == 100
+    model.partial_fit(X[:50], Y[:50])
+    assert len(model.memory_) == 100
+    assert model.predict(X).shape == Y.shape
+
+
+def test_clone_pickle_pipelines_and_grids(rows, model):
+    X, Y, test, _ = rows
+    twin = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(twin.predict(test), model.predict(test))
+    again = pickle.loads(pickle.dumps(model))
+    for one in (twin, again):
+        one.partial_fit(X[:50], Y[:50])
+    np.testing.assert_array_equal(twin.decision_function(test).toarray(), again.decision_function(test).toarray())
+    assert not hasattr(clone(model), "memory_")
+    texts = ["river water", "money bank", "river bank", "money loan"] * 10
+    subjects = [["nature"], ["trade"], ["nature", "trade"], ["trade"]] * 10
+    pipeline = make_pipeline(TfidfVectorizer(), MemoryTreeMultilabelClassifier(random_state=0)).fit(texts, subjects)
+    assert [sorted(row) for row in pipeline.predict(texts[:4])] == subjects[:4]
+    assert pipeline.score(texts, subjects) > 0.95
+    grid = GridSearchCV(MemoryTreeMultilabelClassifier(passes=1, random_state=0), {"neighbors": [5, 20]}, cv=2)
+    assert grid.fit(X[:300], Y[:300]).best_score_ > 0.5
+
+
+def test_the_same_random_state_gives_the_same_model(rows, model):
+    twin = MemoryTreeMultilabelClassifier(random_state=0).fit(*rows[:2])
+    np.testing.assert_array_equal(twin.decision_function(rows[2]).toarray(), model.decision_function(rows[2]).toarray())
+
+
+def test_predicting_changes_nothing(rows, model):
+    before = model.decision_function(rows[2]).toarray()
+    model.predict(rows[0])
+    model.score(rows[0], rows[1])
+    np.testing.assert_array_equal(model.decision_function(rows[2]).toarray(), before)
+
+
+def test_a_bar_is_shown(capsys):
+    X, Y = planted(60)
+    MemoryTreeMultilabelClassifier(verbose=1, random_state=0).fit(X, Y)
+    assert "learning" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("Y", "what"),
+    [
+        (np.full((40, 3), 2), "only 0 and 1"),
+        (np.zeros(40), "1-D"),
+        (["topic"] * 40, "list of labels"),
+        ([[["a"]]] * 40, "hashable"),
+        ([[1]] * 39, "40 rows"),
+        (np.zeros((39, 2)), "40 rows"),
+        (7, "int"),
+        (None, "y"),
+    ],
+)
+def test_labels_that_make_no_sense(Y, what):
+    X, _ = planted(40)
+    with pytest.raises(InvalidOption, match=what):
+        MemoryTreeMultilabelClassifier().fit(X, Y)
+
+
+def test_settings_that_make_no_sense():
+    X, Y = planted(40)
+    for bad in ({"target": "luck"}, {"passes": -1}, {"neighbors": 0}, {"capacity": 0}):
+        with pytest.raises(InvalidOption):
+            MemoryTreeMultilabelClassifier(**bad).fit(X, Y)
+    model = MemoryTreeMultilabelClassifier(random_state=0).fit(X, Y)
+    with pytest.raises(InvalidOption, match="before"):
+        model.partial_fit(X, lists(Y))
+    with pytest.raises(InvalidOption):
+        model.predict_topk(X, 0)
