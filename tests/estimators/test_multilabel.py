@@ -240,9 +240,12 @@ def test_no_more_than_its_capacity():
     X, Y = planted(400)
     model = MemoryTreeMultilabelClassifier(capacity=100, random_state=0).fit(X, Y)
     assert len(model.memory_) == 100
-    model.partial_fit(X[:50], Y[:50])
+    for _ in range(5):
+        model.partial_fit(X, Y)
     assert len(model.memory_) == 100
     assert model.predict(X).shape == Y.shape
+    # Nor are the label sets of those that were forgotten kept for ever.
+    assert model._sets.used <= 3 * 100 * Y.sum(axis=1).max()
 
 
 def test_clone_pickle_pipelines_and_grids(rows, model):

@@ -163,6 +163,13 @@ class SetsById:
         self.starts[ids], self.sizes[ids] = self.used + bounds[:-1], np.diff(bounds)
         self.used += len(numbers)
 
+    def keep(self, ids: np.ndarray) -> None:
+        """Let go of the label sets of all other memories."""
+        bounds, numbers = self.of(ids)
+        self.sizes[:] = 0
+        self.pool, self.used = np.empty(max(1024, 2 * len(numbers)), np.int32), 0
+        self.add(ids, bounds, numbers)
+
     def of(self, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The label sets of some memories, as (bounds, numbers)."""
         sizes = self.sizes[ids]

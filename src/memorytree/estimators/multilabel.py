@@ -178,6 +178,7 @@ class MemoryTreeMultilabelClassifier(ClassifierMixin, BaseEstimator):
         self._sets = SetsById()
         self._model = LabelModel(0, 0 if self._dense else X.shape[1])
         self._came = 0  # how many rows have come
+        self._tidied = 0  # and how many of them when the label sets of forgotten ones were last let go
         self._settled = 0  # how many keys the space was found from in which the model's weights are
         self._planted = 0  # memories when the trees were last planted
 
@@ -210,6 +211,9 @@ class MemoryTreeMultilabelClassifier(ClassifierMixin, BaseEstimator):
         self._sets.add(ids, *truth)
         self._model.join(truth[1])
         self._came += len(labels)
+        if self.capacity is not None and self._came >= self._tidied + self.capacity:
+            self._tidied = self._came
+            self._sets.keep(np.array(list(self.memory_), np.int64))
 
     def _follow(self) -> bool:
         """Follow the memory into a new space (then True), or plant its trees anew if it has doubled since."""
