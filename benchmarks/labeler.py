@@ -17,7 +17,7 @@ from memorytree.estimators import MemoryTreeMultilabelClassifier
 from memorytree.estimators.metrics import hamming_loss, micro_f1, precision_at
 
 WARMING = 400
-VW_SETTINGS = {"balance": 0.9, "leaf_factor": 4, "reroutes": 5, "rate": 0.001}
+VW_SETTINGS = {"balance": 0.9, "leaf_factor": 4, "reroutes": 5}
 
 
 def read(spec: dict):
@@ -102,7 +102,7 @@ def vowpal_wabbit(spec: dict) -> dict:
     folder = Path(spec["folder"])
     for name, rows, sets in (("train", train, labels), ("test", test, truth)):
         write_examples(folder / f"{name}.vw", rows, sets)
-    options = [*peer_vw.options(train.shape[0], **VW_SETTINGS), "--oas"]
+    options = [*peer_vw.options(train.shape[0], **VW_SETTINGS, rate=spec["rate"]), "--oas"]
     common = ["-b", str(peer_vw.WEIGHT_BITS), "--quiet", "--random_seed", str(spec["seed"])]
     driver = ["-d", str(folder / "train.vw"), "--holdout_off", *common]
     reading_s, reader = cpu_seconds(lambda: Workspace(arg_list=["--noop", *driver]))
