@@ -116,10 +116,11 @@ class MemoryTreeMultilabelClassifier(ClassifierMixin, BaseEstimator):
         # Stored in a random order, whatever order the rows came in; a row's id is its number all the same.
         order = self._chance.permutation(X.shape[0])
         self._store(X[order], taken(sets, order), order)
-        for _ in range(LESSONS):
-            for rows in self._batches(X.shape[0], "teaching the memory"):
-                self._teach(self._ask(X[rows], rows[:, None]), taken(sets, rows))
-            self.memory_.learn()
+        for number, (begins, rows) in enumerate(self._batches(X.shape[0], "teaching the memory", LESSONS)):
+            if begins and number:
+                self.memory_.learn()
+            self._teach(self._ask(X[rows], rows[:, None]), taken(sets, rows))
+        self.memory_.learn()
         self._follow()
         self._learn_scores(X, sets, np.arange(X.shape[0]), self.passes)
         return self
@@ -195,10 +196,13 @@ class MemoryTreeMultilabelClassifier(ClassifierMixin, BaseEstimator):
             raise AttributeError("classes_ is known once the classifier is fitted")
         return self._names.sorted_names()
 
-    def _batches(self, n: int, what: str) -> Any:
-        """The numbers of n rows in a random order, some at a time."""
-        order = self._chance.permutation(n)
-        batches = [order[first : first + BATCH] for first in range(0, n, BATCH)]
+    def _batches(self, n: int, what: str, passes: int = 1) -> Any:
+        """The numbers of n rows, some at a time, in a new random order each pass; and whether a pass begins with them."""
+        batches = [
+            (first == 0, order[first : first + BATCH])
+            for order in (self._chance.permutation(n) for _ in range(passes))
+            for first in range(0, n, BATCH)
+        ]
         return track(batches, what, bool(self.verbose))
 
     def _store(self, X: Any, truth: tuple[np.ndarray, np.ndarray], ids: np.ndarray | None) -> None:
@@ -237,16 +241,16 @@ class MemoryTreeMultilabelClassifier(ClassifierMixin, BaseEstimator):
         """Learn the scores of labels from rows that are memories, by what the memory returns for them as it is now."""
         n, k = X.shape[0], self._k()
         ids, scores = np.empty((n, k), np.int64), np.empty((n, k), np.float32)
-        for rows in self._batches(n, "asking the memory"):
+        for _, rows in self._batches(n, "asking the memory"):
             hits = self._ask(X[rows], own[rows][:, None])
             ids[rows], scores[rows] = hits.ids, self._similarities(hits)
         spots = np.arange(n) * CANDIDATES + sets[0][:-1]
         alphas = np.zeros(n * CANDIDATES + len(sets[1]), np.float32)
         question = self._sets.arrays, ids, scores, sets, self._view(X)
-        for _ in range(passes):
-            self._model.forget_outcomes()
-            for rows in self._batches(n, "learning the scores of labels"):
-                self._model.learn(*question, rows, halves(own), True, alphas, spots)
+        for begins, rows in self._batches(n, "learning the scores of labels", passes):
+            if begins:
+                self._model.forget_outcomes()
+            self._model.learn(*question, rows, halves(own), True, alphas, spots)
 
     def _learn_again(self) -> None:
         """Learn the scores of labels once more from all that is remembered."""
