@@ -99,6 +99,18 @@ def test_learning_survives_a_file(tmp_path):
     assert state(tree)[0] == state(twin)[0]
 
 
+def test_keys_whose_sum_is_zero_are_keys():
+    rng = np.random.default_rng(0)
+    keys = np.zeros((600, 12), np.float32)
+    for row in keys:
+        row[rng.choice(12, 2, replace=False)] = 1, -1
+    tree = MemoryTree(scorer="metric", seed=0)
+    tree.insert_many(scipy.sparse.csr_matrix(keys), range(600))
+    check_tree(tree)
+    assert np.isfinite(tree._core.aims.basis).all()
+    assert len(tree._core.values) == 600
+
+
 def test_without_term_lists_there_is_none():
     keys, _ = synonyms(0, 20)
     with pytest.raises(InvalidOption, match="terms"):

@@ -83,7 +83,7 @@ def test_rewards_teach_where_to_aim_and_shuffled_ones_do_not(kind, seed):
 def test_before_the_first_reward_keys_decide_alone(kind):
     keys, features = planted(kind, 0, 200)
     tree = MemoryTree.build(keys, range(200), features=features, scorer="values", seed=0)
-    plain = MemoryTree.build(keys, range(200), scorer="cosine", seed=0)
+    plain = MemoryTree.build(keys, range(200), scorer="cosine" if kind == "sparse" else "distance", seed=0)
     beam = tree._core._leaves(tree._core._wanted(5))
     expected = plain.query_many(keys, 5, beam=beam).ids
     np.testing.assert_array_equal(tree.query_many(keys, 5).ids, expected)
@@ -181,6 +181,57 @@ def test_features_of_another_length_are_refused_and_nothing_is_written():
     with pytest.raises(InvalidOption, match="5 features"):
         tree.insert_many(keys[:2], ["odd", "odd"], features=np.ones((2, 5)))
     assert state(tree) == before
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_values_that_come_after_the_first_lessons_are_seen_as_well(kind):
+    keys, features = planted(kind, 0, 700)
+    early, late = (MemoryTree(scorer="values", seed=0) for _ in range(2))
+    early.insert_many(keys[:40], range(40), features=features[:40])
+    teach(early, keys[:40], features[:40], passes=1, k=20)
+    early.insert_many(keys[40:600], range(40, 600), features=features[40:600])
+    late.insert_many(keys[:600], range(600), features=features[:600])
+    for tree in (early, late):
+        teach(tree, keys[:600], features[:600])
+    asked = keys[600:], features, features[600:]
+    assert early._core.aims.settled > 500
+    assert earned(early, *asked) > earned(late, *asked) - 0.02
+
+
+def test_what_was_learned_is_taken_along_into_new_directions():
+    tree, _, _ = taught("dense", n=60)
+    aims = tree._core.aims
+    before = aims.weights @ aims.basis.T
+    aims.settle(aims.basis[:, ::-1].copy(), 60)
+    np.testing.assert_allclose(aims.weights @ aims.basis.T, before, atol=1e-5)
+
+
+@pytest.mark.parametrize("scale", [1e-7, 1.0, 1e6])
+@pytest.mark.parametrize("offset", [0.0, 100.0])
+def test_neither_the_scale_nor_the_place_of_keys_matters(scale, offset):
+    keys, features = planted("dense", 0, 600)
+    moved = ((keys + offset) * scale).astype(np.float32)
+    tree = MemoryTree.build(moved[:500], range(500), features=features[:500], scorer="values", seed=0)
+    np.testing.assert_array_equal(tree.query_many(moved[:500]).ids[:, 0], np.arange(500))
+    before = earned(tree, moved[500:], features, features[500:])
+    teach(tree, moved[:500], features[:500])
+    assert earned(tree, moved[500:], features, features[500:]) > before + 0.04
+
+
+def test_values_need_features_with_numbers_in_them():
+    tree = MemoryTree(scorer="values", seed=0)
+    with pytest.raises(InvalidOption, match=r"shape \(1, 0\)"):
+        tree.insert([1.0, 2.0], "a", features=[])
+    with pytest.raises(InvalidOption, match="finite"):
+        tree.insert([1.0, 2.0], "a", features=[np.nan])
+    assert len(tree) == 0
+    for setting in ({"width": 0}, {"breadth": -1.0}, {"ridge": 0.0}, {"damping": -1.0}, {"steps": 0}, {"breadth": np.nan}):
+        with pytest.raises(InvalidOption, match="at least 1"):
+            values(**setting)
+    # Features that say nothing do no harm.
+    tree.insert_many(np.eye(40), range(40), features=np.zeros((40, 3)))
+    tree.update_many(tree.query_many(np.eye(40), 5), np.tile([1.0, 0, 0, 0, 0], (40, 1)))
+    assert tree.query(np.eye(40)[7]).ids == [7]
 
 
 def test_sparse_keys_need_term_lists():

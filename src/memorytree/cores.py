@@ -161,7 +161,8 @@ def make(
     if isinstance(scorer, Values):
         if sparse and not isinstance(routing, Terms):
             raise InvalidOption('scorer="values" finds sparse keys by their terms: it needs routing="terms", and no forest')
-        return ValuedCore(make(sparse, dimension, {**settings, "scorer": "cosine"}, features, routing), scorer, features)
+        by_keys = {**settings, "scorer": "cosine" if sparse else "distance"}
+        return ValuedCore(make(sparse, dimension, by_keys, features, routing), scorer, features)
     if not isinstance(scorer, Distance | Cosine):
         if settings["trees"] or isinstance(routing, Terms):
             raise InvalidOption("a forest or term lists need a compiled scorer: distance or cosine")

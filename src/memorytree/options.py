@@ -217,8 +217,10 @@ def features_for(features: Any, n: int, core: Any) -> np.ndarray:
         rows = np.array(features, np.float32)
     except (TypeError, ValueError) as error:
         raise InvalidOption(f"features are rows of numbers: {error}") from None
-    if rows.ndim != 2 or len(rows) != n or not np.all(np.isfinite(rows)):
-        raise InvalidOption(f"{n} memories need as many rows of finite features, not an array of shape {rows.shape}")
+    if rows.ndim != 2 or len(rows) != n or not rows.shape[1]:
+        raise InvalidOption(f"{n} memories need as many rows of features, not an array of shape {rows.shape}")
+    if not np.all(np.isfinite(rows)):
+        raise InvalidOption("features must be finite numbers")
     if hasattr(core, "admit"):
         core.admit(rows)
     return rows

@@ -72,6 +72,23 @@ def test_an_answer_that_fits_everything_earns_nothing_once_centred():
     assert metrics.centered_reward(images, images, center) == pytest.approx(1)
 
 
+def test_one_label_is_a_label_and_no_class():
+    truth, predicted = np.array([[1], [0]]), np.array([[0], [0]])
+    assert metrics.micro_f1(truth, predicted) == metrics.macro_f1(truth, predicted) == 0
+    assert metrics.hamming_loss(truth, predicted) == 0.5
+
+
+def test_what_cannot_be_compared_is_refused():
+    with pytest.raises(InvalidOption, match="one shape"):
+        metrics.hamming_loss(np.ones((2, 3)), np.ones((2, 4)))
+    with pytest.raises(InvalidOption, match="one shape"):
+        metrics.micro_f1([[1, 0]], [[1, 0]])
+    with pytest.raises(InvalidOption, match="one shape"):
+        metrics.mean_reward(np.ones((1, 2)), np.ones((3, 2)))
+    with pytest.raises(InvalidOption, match="only 2"):
+        metrics.precision_at(1, np.ones((1, 2)), np.array([[5]]))
+
+
 def test_too_few_ranked_labels_are_refused():
     with pytest.raises(InvalidOption, match="at least 3"):
         metrics.precision_at(3, np.ones((2, 4)), np.zeros((2, 2), int))

@@ -313,3 +313,52 @@ def test_settings_that_make_no_sense():
         model.partial_fit(X, lists(Y))
     with pytest.raises(InvalidOption):
         model.predict_topk(X, 0)
+
+
+def test_a_failed_call_leaves_the_model_as_it_was(rows, model):
+    X, Y, test, _ = rows
+    lists = [np.flatnonzero(row).tolist() for row in np.asarray(Y)]
+    twin = MemoryTreeMultilabelClassifier(passes=1, random_state=0).fit(X, lists)
+    before = twin.predict(test)
+    for wrong in (lists[:3], [["junk"]] * 3, [["a"], None], "junk"):
+        with pytest.raises(InvalidOption):
+            twin.fit(X, wrong)
+        with pytest.raises(InvalidOption):
+            twin.partial_fit(X[:2], wrong)
+        assert twin.predict(test) == before
+    assert "junk" not in twin.classes_.tolist()
+    with pytest.raises(InvalidOption, match="rows need"):
+        twin.score(test, lists[:1])
+    with pytest.raises(InvalidOption, match="beam"):
+        clone(twin).set_params(beam=0).fit(X, lists)
+
+
+def test_memories_that_others_put_in_have_no_say(rows):
+    X, Y, test, _ = rows
+    model = MemoryTreeMultilabelClassifier(passes=1, random_state=0).fit(X, Y)
+    model.memory_.insert(test[0], [1], id=10**10)
+    assert model.predict(test).shape == (test.shape[0], Y.shape[1])
+
+
+def test_twenty_thousand_labels_and_a_hundred_thousand_features_are_routine():
+    rng = np.random.default_rng(0)
+    n, labels, features = 3000, 20_000, 100_000
+    topic = rng.integers(1000, size=n)
+    columns = np.concatenate(
+        [topic[:, None] * 100 + rng.integers(100, size=(n, 6)), rng.integers(features, size=(n, 2))], axis=1
+    )
+    X = scipy.sparse.csr_matrix((np.ones(columns.size), (np.repeat(np.arange(n), 8), columns.ravel())), (n, features))
+    Y = scipy.sparse.csr_matrix(
+        (np.ones(3 * n), (np.repeat(np.arange(n), 3), (topic[:, None] * 20 + [0, 1, 2]).ravel())), (n, labels)
+    )
+    model = MemoryTreeMultilabelClassifier(passes=2, random_state=0).fit(X, Y)
+    found, chances = model.predict_topk(X[:200], 3)
+    assert found.shape == chances.shape == (200, 3)
+    assert model._model.words.nbytes < 50e6  # as against 16 GB for all of them
+
+
+def test_very_large_and_negative_whole_numbers_are_labels():
+    X = scipy.sparse.csr_matrix(np.eye(4)[[0, 1, 2, 3] * 10])
+    labels = [[2**70], [-1], [5], ["word"]] * 10
+    found, _ = MemoryTreeMultilabelClassifier(passes=1, random_state=0).fit(X, labels).predict_topk(X[:4], 1)
+    assert found[:, 0].tolist() == [2**70, -1, 5, "word"]

@@ -51,7 +51,6 @@ def test_rewards_make_the_answers_better_and_shuffled_ones_do_not(kind, seed):
 
 
 def test_a_function_and_a_matrix_teach_the_same():
-    rewards = None
     answers = []
     for form in ("function", "matrix", "sparse"):
         retriever, keys, features = fitted("sparse")
@@ -97,6 +96,21 @@ def test_without_features_rewards_teach_how_to_compare_keys(kind):
     assert error() < before
 
 
+def test_no_more_than_its_capacity_and_nothing_that_was_removed():
+    retriever, keys, features = fitted("sparse", capacity=300)
+    assert len(retriever.memory_) == 300
+    gone = retriever.retrieve(keys[:1])[0][0].id
+    retriever.memory_.remove(gone)
+    retriever.learn(keys, np.clip(table(features, features), 0, 1))
+    assert gone not in retriever.retrieve(keys, 20).ids
+
+
+def test_a_progress_bar_is_shown(capsys):
+    retriever, keys, features = fitted("sparse", n=70, verbose=1)
+    retriever.learn(keys, np.clip(table(features, features), 0, 1))
+    assert "learning" in capsys.readouterr().out
+
+
 def test_the_same_seed_gives_the_same_answers():
     first, second = (fitted("sparse")[0] for _ in range(2))
     _, keys, features = fitted("sparse")
@@ -131,10 +145,17 @@ def test_what_is_wrong_is_said_and_nothing_is_learned():
     retriever, keys, _ = fitted()
     with pytest.raises(NotFittedError):
         MemoryTreeRetriever().retrieve(keys)
-    with pytest.raises(InvalidReward, match=r"400 rows and 400 memories, not \(400, 3\)"):
+    with pytest.raises(InvalidReward, match=r"400 rows stored so far, not a matrix \(400, 3\)"):
         retriever.learn(keys, np.ones((400, 3)))
-    with pytest.raises(InvalidReward, match="2 numbers for"):
+    with pytest.raises(InvalidReward, match="2 rewards for"):
         retriever.learn(keys, lambda i, hits: [1.0, 0.0])
+    for wrong in (lambda i, hits: None, lambda i, hits: ["good"] * len(hits), np.full((400, 400), "good")):
+        with pytest.raises(InvalidReward, match="number"):
+            retriever.learn(keys, wrong)
+    late = np.random.default_rng(0).random((400, 400))
+    late[7] = 1.5
+    with pytest.raises(InvalidReward, match="from 0 to 1"):
+        retriever.learn(keys, late)
     with pytest.raises(InvalidReward, match="from 0 to 1"):
         retriever.learn(keys, np.full((400, 400), 1.5))
     with pytest.raises(InvalidOption, match="features: give all"):
@@ -142,6 +163,9 @@ def test_what_is_wrong_is_said_and_nothing_is_learned():
     with pytest.raises(InvalidOption, match="exclude needs a list"):
         retriever.learn(keys, np.ones((400, 400)), exclude=[[1]])
     assert retriever.memory_._core.aims.lessons == 0
+    with pytest.raises(InvalidOption, match="400 memories need"):
+        retriever.fit(keys, features=np.ones((3, 2)))
+    assert len(retriever.memory_) == 400  # as it was
     with pytest.raises(InvalidOption, match="once"):
         retriever.fit(keys, range(400), values=range(400))
     with pytest.raises(ValueError, match="features"):

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from memorytree.engine.state import NONE
 from memorytree.errors import InvalidOption
 
 DENSE, SPARSE, LISTS = "a dense matrix", "a sparse matrix", "lists of labels"
@@ -28,6 +27,7 @@ class LabelNames:
         self.width = 0  # of the widest indicator matrix so far
         self.names: list[Any] = []  # by number, where labels came in lists
         self._known: dict[Any, int] = {}
+        self._made: tuple[np.ndarray, np.ndarray] | None = None  # see `_tables`
 
     def __len__(self) -> int:
         return len(self.names) if self.kind == LISTS else self.width
@@ -38,10 +38,10 @@ class LabelNames:
         kind = kind_of(Y)
         if (kind == LISTS) != (self.kind == LISTS):
             raise InvalidOption(f"labels were {self.kind} before; now they are {kind}")
-        bounds, numbers = self._read_lists(Y) if kind == LISTS else self._read_matrix(Y)
-        if rows is not None and len(bounds) - 1 != rows:
-            raise InvalidOption(f"{rows} rows need as many label sets, not {len(bounds) - 1}")
-        return bounds, numbers
+        given = Y.shape[0] if kind != LISTS else len(Y)
+        if rows is not None and given != rows:
+            raise InvalidOption(f"{rows} rows need as many label sets, not {given}")
+        return self._read_lists(Y) if kind == LISTS else self._read_matrix(Y)
 
     def _read_matrix(self, Y: Any) -> tuple[np.ndarray, np.ndarray]:
         matrix = scipy.sparse.csr_matrix(Y, copy=scipy.sparse.issparse(Y))
@@ -53,13 +53,9 @@ class LabelNames:
         return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32)
 
     def _read_lists(self, Y: Any) -> tuple[np.ndarray, np.ndarray]:
+        lists = [_checked(row) for row in Y]  # nothing is noted before all of them are known to be lists of labels
         bounds, numbers = [0], list[int]()
-        for row in Y:
-            if isinstance(row, str | bytes) or not isinstance(row, Iterable):
-                raise InvalidOption(f"each row needs a list of labels, not {row!r}")
-            for label in row:
-                if not isinstance(label, Hashable):
-                    raise InvalidOption(f"a label must be hashable, {label!r} is not")
+        for row in lists:
             for label in dict.fromkeys(one.item() if isinstance(one, np.generic) else one for one in row):
                 if label not in self._known:
                     self._known[label] = len(self.names)
@@ -84,7 +80,7 @@ class LabelNames:
         """A CSR matrix with a column for each label, in the order of `sorted_names`."""
         columns = numbers
         if self.kind == LISTS:
-            columns = np.argsort(self._order())[numbers] if len(numbers) else numbers
+            columns = self._tables()[1][numbers] if len(numbers) else numbers
         matrix = scipy.sparse.csr_matrix((values, columns, bounds), shape=(len(bounds) - 1, len(self)))
         matrix.sort_indices()
         return matrix
@@ -93,12 +89,7 @@ class LabelNames:
         """Labels in place of an array of numbers; where there is none, -1 among whole numbers, otherwise None."""
         if self.kind != LISTS:
             return numbers
-        whole = all(type(name) is int for name in self.names)
-        names = np.empty(len(self.names) + 1, np.int64 if whole else object)
-        names[-1] = -1 if whole else None
-        for number, name in enumerate(self.names):
-            names[number] = name
-        return names[np.where(numbers == NONE, len(self.names), numbers)]
+        return self._tables()[0][numbers]  # NONE is -1, and so is the place of what stands for no label
 
     def sorted_names(self) -> np.ndarray:
         """All labels, sorted where they can be."""
@@ -113,6 +104,17 @@ class LabelNames:
             names[number] = name
         return names
 
+    def _tables(self) -> tuple[np.ndarray, np.ndarray]:
+        """By number: labels, with what stands for no label behind the last; and columns. Made anew when labels have come."""
+        if self._made is None or len(self._made[1]) != len(self.names):
+            whole = all(type(name) is int and 0 <= name < 2**62 for name in self.names)
+            names = np.empty(len(self.names) + 1, np.int64 if whole else object)
+            names[-1] = -1 if whole else None
+            for number, name in enumerate(self.names):
+                names[number] = name
+            self._made = names, np.argsort(self._order())
+        return self._made
+
     def _order(self) -> np.ndarray:
         try:
             return np.array(sorted(range(len(self.names)), key=self.names.__getitem__), np.int64)
@@ -120,11 +122,25 @@ class LabelNames:
             return np.arange(len(self.names))
 
 
+def _checked(row: Any) -> list[Any]:
+    """The labels of a row."""
+    if isinstance(row, str | bytes) or not isinstance(row, Iterable):
+        raise InvalidOption(f"each row needs a list of labels, not {row!r:.80}")
+    labels = list(row)
+    for label in labels:
+        if not isinstance(label, Hashable) or label is None:
+            raise InvalidOption(f"a label must be hashable and not None, {label!r:.80} is not")
+    return labels
+
+
 def as_array(Y: Any) -> Any:
-    """Label sets with tables that are no arrays (a data frame, say) made into one."""
-    if scipy.sparse.issparse(Y) or isinstance(Y, list | tuple) or not hasattr(Y, "__array__"):
+    """Label sets with tables that are no arrays (a data frame, say) made into one, and other iterables into a list."""
+    if scipy.sparse.issparse(Y) or isinstance(Y, list | tuple):
         return Y
-    return np.asarray(Y)
+    if hasattr(Y, "__array__"):
+        array = np.asarray(Y)
+        return list(array) if array.dtype.kind in "USO" else array
+    return list(Y) if isinstance(Y, Iterable) and not isinstance(Y, str | bytes) else Y
 
 
 def kind_of(Y: Any) -> str:

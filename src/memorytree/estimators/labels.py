@@ -381,6 +381,10 @@ class LabelModel:
         """Rows with these labels, one after the other, have become memories."""
         self.counts += np.bincount(labels, minlength=len(self.counts))
 
+    def recount(self, labels: np.ndarray) -> None:
+        """These are the labels of all rows that are memories now."""
+        self.counts[:] = np.bincount(labels, minlength=len(self.counts))
+
     def rewards(self, sets: Any, ids: np.ndarray, truth: Any) -> np.ndarray:
         """The F1 score between the labels of each query and those of its memories."""
         rewards = np.empty(ids.shape)

@@ -2,7 +2,7 @@
 
 Labels are columns of an indicator matrix, dense or sparse; ranked labels are rows of column numbers, best first, -1 where
 there are no more (`MemoryTreeMultilabelClassifier.predict_topk` gives them so when it was fitted on an indicator matrix).
-What scikit-learn has is scikit-learn's.
+(scikit-learn's own F1 and Hamming loss take a matrix of one column for classes, and the latter is a share of all labels.)
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from sklearn.metrics import f1_score
 
 from memorytree.errors import InvalidOption
 
@@ -28,25 +27,26 @@ __all__ = [
 
 
 def hamming_loss(truth: Any, predicted: Any) -> float:
-    """The mean number of labels that are wrong in a row, too many and missing ones together. (scikit-learn's is
-    the share of all labels, and takes a single label for a class.)
+    """The mean number of labels that are wrong in a row, too many and missing ones together.
 
     Example:
         >>> hamming_loss(np.array([[1, 1, 0], [0, 0, 1]]), np.array([[1, 0, 1], [0, 0, 1]]))
         1.0
     """
-    wrong = scipy.sparse.csr_matrix(truth).astype(bool) != scipy.sparse.csr_matrix(predicted).astype(bool)
-    return float(wrong.nnz / truth.shape[0])
+    _, missed, extra = _counts(truth, predicted)
+    return float((missed + extra).sum() / truth.shape[0])
 
 
 def micro_f1(truth: Any, predicted: Any) -> float:
     """The F1 score of all decisions together: frequent labels count for more."""
-    return float(f1_score(truth, predicted, average="micro", zero_division=0))
+    right, missed, extra = (count.sum() for count in _counts(truth, predicted))
+    return float(2 * right / max(2 * right + missed + extra, 1))
 
 
 def macro_f1(truth: Any, predicted: Any) -> float:
     """The mean F1 score of labels: every label counts the same; one that neither occurs nor is predicted has 0."""
-    return float(f1_score(truth, predicted, average="macro", zero_division=0))
+    right, missed, extra = _counts(truth, predicted)
+    return float(np.mean(2 * right / np.maximum(2 * right + missed + extra, 1)))
 
 
 def precision_at(k: int, truth: Any, ranked: np.ndarray) -> float:
@@ -82,6 +82,8 @@ def propensity_scored_precision_at(k: int, truth: Any, ranked: np.ndarray, prope
 
 def mean_reward(truth: np.ndarray, returned: np.ndarray) -> float:
     """The mean cosine between the features of what was right and of what was returned, row by row."""
+    if truth.shape != returned.shape or truth.ndim != 2:
+        raise InvalidOption(f"two matrices of one shape are needed, not {truth.shape} and {returned.shape}")
     return float(np.mean(np.sum(_unit(truth) * _unit(returned), axis=1)))
 
 
@@ -91,11 +93,23 @@ def centered_reward(truth: np.ndarray, returned: np.ndarray, center: np.ndarray)
     return mean_reward(_unit(truth) - center, _unit(returned) - center)
 
 
+def _counts(truth: Any, predicted: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """For each label how often it was rightly predicted, missed, and wrongly predicted."""
+    shapes = [getattr(one, "shape", None) for one in (truth, predicted)]
+    if shapes[0] != shapes[1] or shapes[0] is None or len(shapes[0]) != 2:
+        raise InvalidOption(f"two indicator matrices of one shape are needed, not {shapes[0]} and {shapes[1]}")
+    true, told = (scipy.sparse.csr_matrix(one).astype(bool).astype(np.int64) for one in (truth, predicted))
+    right, all_true, all_told = (np.asarray(one.sum(axis=0)).ravel() for one in (true.multiply(told), true, told))
+    return right, all_true - right, all_told - right
+
+
 def _right(k: int, truth: Any, ranked: np.ndarray) -> np.ndarray:
     """Whether each of the first k ranked labels of each row is true."""
     if k < 1 or ranked.ndim != 2 or ranked.shape[1] < k or ranked.shape[0] != truth.shape[0]:
         raise InvalidOption(f"{truth.shape[0]} rows of at least {k} ranked labels are needed, not {ranked.shape}")
     first = ranked[:, :k]
+    if first.max(initial=-1) >= truth.shape[1]:
+        raise InvalidOption(f"label {first.max()} is ranked, but there are only {truth.shape[1]}")
     rows = np.repeat(np.arange(len(first)), k)
     found = scipy.sparse.csr_matrix(truth)[rows, np.maximum(first, 0).ravel()]
     return (np.asarray(found).reshape(first.shape) != 0) & (first >= 0)

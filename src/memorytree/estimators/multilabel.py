@@ -18,6 +18,7 @@ from memorytree.engine.state import NONE
 from memorytree.errors import InvalidOption
 from memorytree.estimators.label_sets import LabelNames, SetsById, taken
 from memorytree.estimators.labels import CANDIDATES, LabelModel
+from memorytree.estimators.metrics import micro_f1
 from memorytree.hits import HitMatrix, Hits
 from memorytree.options import whole
 from memorytree.progress import track
@@ -111,8 +112,7 @@ class MemoryTreeMultilabelClassifier(ClassifierMixin, BaseEstimator):
         Wherever a row is learned from, its own memory is left out.
         """
         X = self._checked(X, reset=True)
-        self._start(X, y)
-        sets = self._label_sets(y, X.shape[0])
+        sets = self._start(X, y)
         # Stored in a random order, whatever order the rows came in; a row's id is its number all the same.
         order = self._chance.permutation(X.shape[0])
         self._store(X[order], taken(sets, order), order)
@@ -135,9 +135,7 @@ class MemoryTreeMultilabelClassifier(ClassifierMixin, BaseEstimator):
         """
         new = not hasattr(self, "memory_")
         X = self._checked(X, reset=new)
-        if new:
-            self._start(X, y)
-        sets = self._label_sets(y, X.shape[0])
+        sets = self._start(X, y) if new else self._label_sets(y, X.shape[0])
         first = 0
         while first < X.shape[0]:
             # A small memory takes few rows at a time, so that it learns from each.
@@ -159,12 +157,19 @@ class MemoryTreeMultilabelClassifier(ClassifierMixin, BaseEstimator):
         if self.target not in TARGETS:
             raise InvalidOption(f"target must be one of {', '.join(TARGETS)}, not {self.target!r}")
         whole("passes", self.passes, 0)
+        whole("neighbors", self.neighbors, 1)
+        if self.beam is not None:
+            whole("beam", self.beam, 1)
         return validate_data(self, X, accept_sparse="csr", dtype=[np.float32, np.float64], reset=reset)
 
-    def _start(self, X: Any, Y: Any) -> None:
-        """An empty memory for rows and labels like these."""
+    def _start(self, X: Any, Y: Any) -> tuple[np.ndarray, np.ndarray]:
+        """An empty memory for rows and labels like these; returns the labels as numbers. What is wrong shows first, so that
+        a model that was fitted stays as it was."""
         if Y is None:
             raise InvalidOption("requires y to be passed, but the target y is None")
+        names = LabelNames(Y)
+        sets = names.read(Y, X.shape[0])
+        MemoryTree(capacity=self.capacity)
         self._chance = check_random_state(self.random_state)
         self._dense = not scipy.sparse.issparse(X)
         self._settings: dict[str, Any] = {
@@ -175,13 +180,14 @@ class MemoryTreeMultilabelClassifier(ClassifierMixin, BaseEstimator):
             "capacity": self.capacity,
         }
         self.memory_ = MemoryTree(**self._settings)
-        self._names = LabelNames(Y)
+        self._names = names
         self._sets = SetsById()
-        self._model = LabelModel(0, 0 if self._dense else X.shape[1])
+        self._model = LabelModel(len(names), 0 if self._dense else X.shape[1])
         self._came = 0  # how many rows have come
         self._tidied = 0  # and how many of them when the label sets of forgotten ones were last let go
         self._settled = 0  # how many keys the space was found from in which the model's weights are
         self._planted = 0  # memories when the trees were last planted
+        return sets
 
     def _label_sets(self, Y: Any, rows: int) -> tuple[np.ndarray, np.ndarray]:
         """Labels as numbers; the model gets room for those that are new."""
@@ -218,6 +224,7 @@ class MemoryTreeMultilabelClassifier(ClassifierMixin, BaseEstimator):
         if self.capacity is not None and self._came >= self._tidied + self.capacity:
             self._tidied = self._came
             self._sets.keep(np.array(list(self.memory_), np.int64))
+            self._model.recount(self._sets.pool[: self._sets.used])
 
     def _follow(self) -> bool:
         """Follow the memory into a new space (then True), or plant its trees anew if it has doubled since."""
@@ -274,7 +281,10 @@ class MemoryTreeMultilabelClassifier(ClassifierMixin, BaseEstimator):
     def _ask(self, X: Any, exclude: Any = None) -> HitMatrix:
         """The memories that fit each row."""
         beam = self.beam or (math.ceil(2.5 * math.log2(len(self.memory_) + 2)) if self._dense else 1)
-        return self.memory_.query_many(X, self._k(), beam=beam, exclude=exclude)
+        hits = self.memory_.query_many(X, self._k(), beam=beam, exclude=exclude)
+        # Nothing is known of the labels of memories that somebody else put in.
+        hits.ids[hits.ids >= len(self._sets.starts)] = NONE
+        return hits
 
     def _similarities(self, hits: HitMatrix) -> np.ndarray:
         """What the votes of memories weigh."""
@@ -327,9 +337,8 @@ class MemoryTreeMultilabelClassifier(ClassifierMixin, BaseEstimator):
         """The F1 score of all decisions together (micro-averaged)."""
         predicted = self.predict(X)
         names = deepcopy(self._names)  # labels that are new here are not to be learned
-        sets = [names.read(labels) for labels in (y, predicted)]
-        truth, found = (names.matrix(*one, np.ones(len(one[1]), np.int64)) for one in sets)
-        return float(2 * truth.multiply(found).sum() / max(truth.nnz + found.nnz, 1))
+        sets = [names.read(labels, X.shape[0] if hasattr(X, "shape") else len(X)) for labels in (y, predicted)]
+        return micro_f1(*(names.matrix(*one, np.ones(len(one[1]), np.int64)) for one in sets))
 
     def recall(self, X: Any) -> list[Hits]:
         """The memories behind each prediction, best first: `Hit(id, labels, score)`; the id is the number of the row."""

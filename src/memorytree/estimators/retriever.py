@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from memorytree.engine.state import NONE
 from memorytree.errors import InvalidOption, InvalidReward
 from memorytree.hits import HitMatrix, Hits
-from memorytree.options import whole
+from memorytree.options import rewards_for, whole
 from memorytree.progress import track
 from memorytree.tree import MemoryTree
 
@@ -88,36 +88,37 @@ class MemoryTreeRetriever(BaseEstimator):
             features: a row of numbers for each value, that describe it.
         """
         X = self._checked(X, reset=True)
-        self._chance = check_random_state(self.random_state)
-        self._described = features is not None
-        scorer = "values" if self._described else "cosine" if scipy.sparse.issparse(X) else "metric"
-        seed = int(self._chance.randint(2**31))
-        self.memory_ = MemoryTree(scorer=scorer, capacity=self.capacity, reroutes=1, seed=seed)
-        self._count = 0
-        return self._store(X, y, values, features)
+        chance = check_random_state(self.random_state)
+        scorer = "values" if features is not None else "metric"
+        memory = MemoryTree(scorer=scorer, capacity=self.capacity, reroutes=1, seed=int(chance.randint(2**31)))
+        self._store(memory, 0, X, y, values, features)
+        # What is wrong has shown by now; before, a retriever that was fitted stays as it was.
+        self.memory_, self._chance, self._described, self._count = memory, chance, features is not None, X.shape[0]
+        return self
 
     def partial_fit(self, X: Any, y: Any = None, *, values: Iterable[Any] | None = None, features: Any = None) -> Self:
         """Store more rows; features are needed if the first ones had some."""
         if not hasattr(self, "memory_"):
             return self.fit(X, y, values=values, features=features)
-        return self._store(self._checked(X, reset=False), y, values, features)
+        X = self._checked(X, reset=False)
+        if (features is not None) != self._described:
+            raise InvalidOption(f"these rows have {'' if self._described else 'no '}features: give all of them or none")
+        self._store(self.memory_, self._count, X, y, values, features)
+        self._count += X.shape[0]
+        return self
 
-    def _store(self, X: Any, y: Any, values: Iterable[Any] | None, features: Any) -> Self:
+    def _store(self, memory: MemoryTree, count: int, X: Any, y: Any, values: Any, features: Any) -> None:
         if y is not None and values is not None:
             raise InvalidOption("give the values once: as values= or as y")
         values = y if values is None else values
-        if (features is not None) != self._described:
-            raise InvalidOption(f"these rows have {'' if self._described else 'no '}features: give all of them or none")
-        numbers = np.arange(self._count, self._count + X.shape[0])
-        self.memory_.insert_many(
+        numbers = np.arange(count, count + X.shape[0])
+        memory.insert_many(
             X,
             numbers.tolist() if values is None else values,
             ids=numbers,
             features=features,
             progress=bool(self.verbose),
         )
-        self._count += len(numbers)
-        return self
 
     def _checked(self, X: Any, reset: bool) -> Any:
         whole("passes", self.passes, 0)
@@ -177,10 +178,7 @@ def _rewards(reward: Any, rows: np.ndarray, hits: HitMatrix) -> np.ndarray:
         return reward.of(rows, hits.ids)
     given = np.full(hits.ids.shape, np.nan)
     for i, (row, found) in enumerate(zip(rows.tolist(), hits, strict=True)):
-        told = [math.nan if one is None else one for one in reward(row, found)]
-        if len(told) != len(found):
-            raise InvalidReward(f"reward returned {len(told)} numbers for {len(found)} hits of row {row}")
-        given[i, : len(told)] = told
+        given[i, : len(found)] = rewards_for(len(found), reward(row, found))
     return given
 
 
@@ -201,5 +199,8 @@ def _columns_of(matrix: Any, rows: int, memories: int) -> _Table:
     """A matrix of rewards, checked before anything is learned from it."""
     matrix = matrix.tocsr() if scipy.sparse.issparse(matrix) else np.asarray(matrix)
     if matrix.shape != (rows, memories):
-        raise InvalidReward(f"a matrix of rewards for {rows} rows and {memories} memories, not {matrix.shape}")
+        raise InvalidReward(f"rewards for {rows} rows and the {memories} rows stored so far, not a matrix {matrix.shape}")
+    numbers = matrix.data if scipy.sparse.issparse(matrix) else matrix
+    if numbers.dtype.kind not in "fiub" or np.any((numbers < 0) | (numbers > 1)):
+        raise InvalidReward("a reward is a number from 0 to 1, or NaN")
     return _Table(matrix)

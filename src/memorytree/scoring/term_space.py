@@ -16,7 +16,7 @@ from memorytree.engine import kernels
 from memorytree.engine.state import NONE, SLOT
 from memorytree.routing.terms import TermsCore
 from memorytree.scoring.directions import sparse_directions
-from memorytree.scoring.valued import ENOUGH_VALUES, FIRST_VALUES, ValuedCore, sample_of
+from memorytree.scoring.valued import FIRST_VALUES, ValuedCore, sample_of
 from memorytree.scoring.values import Aims, Values
 
 # No lesson is taken before there are so many memories: the directions of fewer are about to change.
@@ -57,9 +57,8 @@ class TermSpaceCore(ValuedCore):
         n = len(self)
         self.aims = Aims(self.scorer, self.base.terms)
         self.aims.settle(sparse_directions(self._stored(sample_of(n)), self.aims.width), n)
-        rows = slice(None)
         ids = self.base.raw.arrays()["row_ids"][:n]
-        self._see_anew(ids.copy(), self._look_at(self._stored(rows)))
+        self._see_anew(ids.copy(), self._look_at(self._stored(slice(None))))
 
     def insert(self, X: Any, ids: np.ndarray, progress: np.ndarray, last: int, removed: list) -> int:
         """Insert rows, and look at them."""
@@ -83,8 +82,12 @@ class TermSpaceCore(ValuedCore):
         if len(self) >= FIRST_VALUES:
             self._settle()
 
+    def _is_due(self, n: int) -> bool:
+        """What was learned in one space of keys says nothing in another, so there is none after the first lesson."""
+        return super()._is_due(n) and not self.aims.lessons
+
     def _may_learn(self) -> bool:
-        return self.aims is not None and self.aims.settled >= min(FIRST_LESSON, ENOUGH_VALUES)
+        return self.aims is not None and self.aims.settled >= FIRST_LESSON
 
     def _told(self, rewards: np.ndarray) -> np.ndarray:
         told = rewards.copy()

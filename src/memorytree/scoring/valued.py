@@ -18,8 +18,8 @@ from memorytree.routing.principal import principal
 from memorytree.scoring.distance import distance
 from memorytree.scoring.values import Aims, Values, directions
 
-# Directions are found anew each time the values double, up to this many, unless there has been a lesson by then; and from
-# this many at the most.
+# Directions are found anew each time the values double, up to this many, and from this many at the most; no lesson is taken
+# before the first number.
 FIRST_VALUES, ENOUGH_VALUES = 32, 4096
 # A leaf that never splits.
 ONE_LEAF = 1e6
@@ -64,7 +64,8 @@ class ValuedCore:
         lore = {f"keys.{name}": array for name, array in self.base.lore().items()} if hasattr(self.base, "lore") else {}
         if self.aims is not None:
             aims = self.aims
-            lore |= {"basis": aims.basis, "weights": aims.weights, "trail": aims.trail, **aims.sums._asdict()}
+            lore |= {"basis": aims.basis, "center": aims.center, "weights": aims.weights, "trail": aims.trail}
+            lore |= aims.sums._asdict()
             arrays = self.values.arrays()
             lore["seen"] = arrays["keys"][arrays["rows"][: len(self.values), SLOT]]
             lore["seen_ids"] = arrays["row_ids"][: len(self.values)]
@@ -74,12 +75,15 @@ class ValuedCore:
     def recall(self, lore: dict[str, np.ndarray]) -> None:
         """Be what `lore` told; the trees of the other core are then still to be adopted."""
         if hasattr(self.base, "recall"):
-            self.base.recall({name[5:]: array for name, array in lore.items() if name.startswith("keys.")})
+            mine = [name for name in lore if name.startswith("keys.")]
+            self.base.recall({name.removeprefix("keys."): lore[name] for name in mine})
         if "basis" not in lore:
             return
         aims = Aims(self.scorer, len(lore["basis"]))
         aims.reach(len(lore["weights"]))
-        own = {"basis": aims.basis, "weights": aims.weights, "trail": aims.trail, **aims.sums._asdict()}
+        aims.center = np.zeros(len(lore["center"]), np.float32)
+        own = {"basis": aims.basis, "center": aims.center, "weights": aims.weights, "trail": aims.trail}
+        own |= aims.sums._asdict()
         for name, array in own.items():
             told = lore[name]
             if told.shape != array.shape or told.dtype != array.dtype or not np.all(np.isfinite(told)):
@@ -94,18 +98,16 @@ class ValuedCore:
 
     def bytes_in_use(self) -> int:
         """Bytes of what is known of the values and of what has been learned, here and by the other core."""
-        parts = [] if self.values is None else list(self.values.arrays_in_use().values())
-        mine = [array for name, array in self.lore().items() if not name.startswith("keys.")]
-        return sum(array.nbytes for array in [*parts, *mine]) + self._beside("bytes_in_use")
+        return self._bytes("bytes_in_use", {} if self.values is None else self.values.arrays_in_use())
 
     def bytes_in_all(self) -> int:
         """The same with the room for growth."""
-        grown = 0 if self.values is None else sum(array.nbytes for array in self.values.arrays().values())
-        grown -= 0 if self.values is None else sum(array.nbytes for array in self.values.arrays_in_use().values())
-        return self.bytes_in_use() + grown + self._beside("bytes_in_all") - self._beside("bytes_in_use")
+        return self._bytes("bytes_in_all", {} if self.values is None else self.values.arrays())
 
-    def _beside(self, what: str) -> int:
-        return getattr(self.base, what)() if hasattr(self.base, what) else 0
+    def _bytes(self, what: str, seen: dict[str, np.ndarray]) -> int:
+        aims = [] if self.aims is None else [self.aims.basis, self.aims.weights, self.aims.trail, *self.aims.sums]
+        beside = getattr(self.base, what)() if hasattr(self.base, what) else 0
+        return beside + sum(array.nbytes for array in [*seen.values(), *aims])
 
     # ---- values
 
@@ -120,16 +122,19 @@ class ValuedCore:
         n = len(self.features)
         if self.aims is None or self._is_due(n):
             every = np.array(list(self.features), np.int64)
-            self.aims = Aims(self.scorer, len(self.features[int(ids[0])]))
-            self.aims.settle(directions(self._rows(every[sample_of(n)]), self.aims.width), n)
+            aims = self.aims or Aims(self.scorer, len(self.features[int(ids[0])]))
+            aims.settle(directions(self._rows(every[sample_of(n)]), aims.width), n)
+            self.aims = aims
             self._see_anew(every, self._look(every))
+            if not self.base.shown.sparse and not aims.lessons:
+                arrays = self.base.shown.arrays()
+                aims.center = arrays["keys"][arrays["rows"][: len(self), SLOT][sample_of(len(self))]].mean(axis=0)
         else:
             self._see(ids, self._look(ids))
 
     def _is_due(self, n: int) -> bool:
         """Whether the directions are to be found anew, with n memories there."""
-        settled = self.aims.settled
-        return n >= max(FIRST_VALUES, 2 * settled) and settled < ENOUGH_VALUES and not self.aims.lessons
+        return n >= max(FIRST_VALUES, 2 * self.aims.settled) and self.aims.settled < ENOUGH_VALUES
 
     def _rows(self, ids: np.ndarray) -> np.ndarray:
         return np.stack([self.features[id] for id in ids.tolist()])
@@ -172,7 +177,8 @@ class ValuedCore:
         if isinstance(X, tuple):
             return self.base.in_terms(X, first, last)
         n, d = last - first, X.shape[1]
-        return np.arange(n + 1) * d, np.tile(np.arange(1, d + 1, dtype=np.int32), n), X[first:last].reshape(-1)
+        centered = (X[first:last] - self.aims.center).reshape(-1)
+        return np.arange(n + 1) * d, np.tile(np.arange(1, d + 1, dtype=np.int32), n), centered
 
     @property
     def ready(self) -> bool:
@@ -241,7 +247,7 @@ class ValuedCore:
         return counts
 
     def _may_learn(self) -> bool:
-        return self.aims is not None
+        return self.aims is not None and self.aims.settled >= FIRST_VALUES
 
     def _told(self, rewards: np.ndarray) -> np.ndarray:
         """What the other core is told. Terms would learn next to nothing beside the aims, and would believe mere noise: they

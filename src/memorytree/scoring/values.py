@@ -24,6 +24,7 @@ from memorytree.engine.compile import fast_helper, helper, kernel
 from memorytree.engine.dense import dot
 from memorytree.engine.rng import mix
 from memorytree.engine.state import NONE, SLOT
+from memorytree.errors import InvalidOption
 from memorytree.scoring.directions import principal_directions
 from memorytree.scoring.metric import add_scaled
 
@@ -48,6 +49,8 @@ def values(*, width: int = 128, breadth: float = 8.0, damping: float = 3.0, ridg
     `width` directions are seen of the features; the keys choose `breadth` * log2 n candidates. `damping` shortens the steps
     of the weights, `ridge` the change of an aim; `steps` of conjugate gradients find it.
     """
+    if not (width >= 1 and breadth > 0 and damping >= 0 and ridge > 0 and steps >= 1):
+        raise InvalidOption("width and steps are at least 1, breadth and ridge above 0, damping not below 0")
     return Values(int(width), float(breadth), float(damping), float(ridge), int(steps), True)
 
 
@@ -243,12 +246,15 @@ def move(weights, X, i, shrink, change, factor):
 
 
 @helper
-def is_new(met, X, i):
-    """Whether a key is met for the first time; from now on it is not. Few are taken for others."""
+def is_new(met, lessons, X, i):
+    """Whether a key, at length one, is met for the first time; from now on it is not. Few are taken for others, as all are
+    forgotten once they would fill half the bits."""
+    if (lessons + 1) % (32 * MET) == 0:
+        met[:] = 0
     bounds, columns, weights = X
-    bits = np.uint64(0)
+    bits, scale = np.uint64(0), shrink_of(X, i) * np.float32(2**20)
     for j in range(bounds[i], bounds[i + 1]):
-        bits += mix(np.uint64(columns[j]) ^ np.uint64(np.int64(weights[j] * np.float32(2**20))) << np.uint64(32))
+        bits += mix(np.uint64(columns[j]) ^ np.uint64(np.int64(weights[j] * scale)) << np.uint64(32))
     bits = mix(bits)
     word, bit = np.int64(bits % np.uint64(met.shape[0])), np.uint64(1) << (bits >> np.uint64(58))
     new = met[word] & bit == 0
@@ -305,7 +311,7 @@ def lessons(seen, aims, trail, sums, scorer, X, ids, fits, rewards):
         aim_of(aims, X, i, aim)
         for j in range(n):
             left[j] = given[j] - counts[FIT] * parts[FIT, j] - counts[VOTE] * parts[VOTE, j] - dot(rows, j, aim)
-        if is_new(sums.met, X, i):
+        if is_new(sums.met, sums.lessons[0], X, i):
             note(sums, parts, given, n)
         sums.lessons[0] += 1
         learned += 1
@@ -324,6 +330,7 @@ class Aims:
     def __init__(self, scorer: Values, features: int):
         self.scorer = scorer
         self.basis = np.zeros((features, min(scorer.width, features)), np.float32)
+        self.center = np.zeros(0, np.float32)  # of dense keys
         self.weights = np.zeros((1, self.basis.shape[1]), np.float32)
         self.trail = np.zeros_like(self.weights)
         self.sums = Sums(
@@ -341,6 +348,7 @@ class Aims:
         """The same, of its own."""
         twin = Aims(self.scorer, len(self.basis))
         twin.basis, twin.weights, twin.trail = self.basis.copy(), self.weights.copy(), self.trail.copy()
+        twin.center = self.center.copy()
         twin.sums, twin.settled = Sums(*(array.copy() for array in self.sums)), self.settled
         twin.weigh()
         return twin
@@ -351,7 +359,12 @@ class Aims:
         return self.basis.shape[1]
 
     def settle(self, basis: np.ndarray, n: int) -> None:
-        """Look along these directions, found among n values."""
+        """Look along these directions, found among n values. Aims that were learned are taken along: what an aim is to the
+        features themselves stays the same, as far as the new directions show it."""
+        if self.lessons:
+            squares = np.maximum((basis**2).sum(axis=0), 1e-30)
+            into = np.where(squares > 1e-20, (self.basis.T @ basis) / squares, 0).astype(np.float32)
+            self.weights, self.trail = self.weights @ into, self.trail @ into
         self.basis[:] = basis
         self.settled = n
 
