@@ -9,6 +9,8 @@ import sys
 import time
 from pathlib import Path
 
+import memorytree
+
 MEGABYTE = 2**20
 
 
@@ -46,14 +48,18 @@ def cpu_model() -> str:
 
 def circumstances(seed: int, quick: bool) -> dict:
     """Return all that a reader needs in order to judge or repeat a figure."""
-    packages = ["memorytree", "numpy", "scipy", "numba", "vowpalwabbit", "hnswlib", "scikit-learn"]
+    packages = ["numpy", "scipy", "numba", "vowpalwabbit", "hnswlib", "scikit-learn"]
     return {
         "date": datetime.date.today().isoformat(),
         "cpu": cpu_model(),
         "cores": os.cpu_count(),
         "ram_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
         "system": f"{platform.system()} {platform.machine()}",
-        "versions": {"python": platform.python_version(), **{name: version(name) for name in packages}},
+        "versions": {
+            "python": platform.python_version(),
+            "memorytree": memorytree.__version__,
+            **{name: version(name) for name in packages},
+        },
         "seed": seed,
         "quick": quick,
     }

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from memorytree import options
-from memorytree.engine.core import NO_TRACES, Core
+from memorytree.engine.core import NO_TRACES, ONE_LEAF, Core
 from memorytree.engine.merge import merge_rows
 from memorytree.engine.state import LABEL, NONE, SLOT, Settings
 from memorytree.errors import InvalidOption
@@ -32,8 +32,6 @@ FIRST_LESSON = 64
 SAMPLE = 4096
 # How many numbers are seen of a sparse key.
 SPARSE_WIDTH = 192
-# A leaf that never splits.
-ONE_LEAF = 1e6
 
 
 class Grove:

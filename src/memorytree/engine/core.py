@@ -19,6 +19,8 @@ from memorytree.engine.state import (
 
 NOBODY = np.empty(0, np.int64)
 NO_TRACES = np.empty((0, 0), np.int64)
+# With this leaf factor a leaf never splits.
+ONE_LEAF = 1e6
 # Regrowing more memories than this (and than a sixteenth of the tree) is done aside, while readers go on.
 LONG_WORK = 16384
 

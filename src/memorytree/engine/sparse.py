@@ -82,6 +82,14 @@ def sum_of_squares(weights):
     return total
 
 
+@helper
+def shrinking(X, i):
+    """What makes row i of a batch as long as one; 0 for a row of zeros."""
+    bounds, _, weights = X
+    total = sum_of_squares(weights[bounds[i] : bounds[i + 1]])
+    return 1.0 / np.sqrt(total) if total > 0 else 0.0
+
+
 @body_for(declared.prepare, "sparse")
 def prepare(tree, x):
     features, weights = x

@@ -20,7 +20,7 @@ import numpy as np
 
 from memorytree.engine import search
 from memorytree.engine.compile import fast_helper, helper, kernel, prefetch
-from memorytree.engine.sparse import find_from, spread
+from memorytree.engine.sparse import find_from, shrinking, spread
 from memorytree.engine.state import NONE
 from memorytree.estimators.classes import with_room
 from memorytree.estimators.tables import FEATURE, FIRST, SIZE, find, place_of, room_for, widen
@@ -28,8 +28,10 @@ from memorytree.estimators.tables import FEATURE, FIRST, SIZE, find, place_of, r
 CANDIDATES = 32
 POWERS = 4  # similarity to the powers 1, 2, 4, 8
 BEST = POWERS  # column of `votes` behind those: the best similarity
-LINEAR, SHARE, LOG_SHARE, NEAREST, FREQUENCY, CONSTANT, FIGURES = 0, 1, 1 + POWERS, 9, 10, 11, 12
-FIRST_MIX = (1.0, 0.0, 0.0, 0.0, 1.0, 0.3, 0.3, 0.2, 0.2, 0.0, 0.0, 0.5)
+LINEAR, SHARE = 0, 1  # places of the figures: the first two blocks behind the linear score have one for each power
+LOG_SHARE, NEAREST = SHARE + POWERS, SHARE + 2 * POWERS
+FREQUENCY, CONSTANT, FIGURES = NEAREST + 1, NEAREST + 2, NEAREST + 3
+FIRST_MIX = (1.0, *(0.0, 0.0, 0.0, 1.0), *(0.3, 0.3, 0.2, 0.2), 0.0, 0.0, 0.5)
 LEAST_SHARE = 0.01  # what is added to a share before its logarithm is taken
 LEAST_SIMILARITY = 1e-3  # what a memory counts for at least: where none is similar all have the same vote
 WEIGHTS = 1  # first column of the tables behind the feature: a weight for each half
@@ -181,16 +183,6 @@ def chance(mixture, figures, f):
     for figure in range(FIGURES):
         total += mixture[figure] * figures[f, figure]
     return 1.0 / (1.0 + np.exp(-total))
-
-
-@helper
-def shrinking(X, i):
-    """What makes a row as long as one."""
-    bounds, _, weights = X
-    total = 0.0
-    for j in range(bounds[i], bounds[i + 1]):
-        total += np.float64(weights[j]) * weights[j]
-    return 1.0 / np.sqrt(total) if total > 0 else 0.0
 
 
 @kernel

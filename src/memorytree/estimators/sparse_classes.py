@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from memorytree.engine.compile import helper, kernel
-from memorytree.engine.sparse import find
+from memorytree.engine.sparse import find, shrinking
 from memorytree.engine.state import NONE
 from memorytree.estimators.classes import to_probabilities, with_room
 from memorytree.estimators.tables import FEATURE, FIRST, SIZE, UNKNOWN, place_of, room_for, widen
@@ -31,24 +31,16 @@ COST = 1.0
 ENOUGH_ROWS = 5
 
 
-@helper
-def length(weights, first, last):
-    """The length of a row."""
-    total = 0.0
-    for j in range(first, last):
-        total += np.float64(weights[j]) * weights[j]
-    return np.sqrt(total)
-
-
 @kernel
-def join(places, words, numbers, top, squares, counts, codes, bounds, features, weights, i):
+def join(places, words, numbers, top, squares, counts, codes, X, i):
     """Add rows to the sums of their labels, from row i on; returns the first row for which the pool has no room left."""
+    bounds, features, weights = X
     while i < codes.shape[0]:
         label, first, last = codes[i], bounds[i], bounds[i + 1]
         if top[0] + room_for(places, label, last - first, UNKNOWN) > words.shape[0]:
             return i
         widen(places, words, top, label, last - first, UNKNOWN)
-        scale = 1.0 / max(length(weights, first, last), 1e-30)
+        scale = shrinking(X, i)
         for j in range(first, last):
             place = place_of(places, words, label, features[j], UNKNOWN)
             value = weights[j] * scale
@@ -109,13 +101,11 @@ def mix(mixture, figures, n, results):
 @kernel
 def score_classes(tables, squares, counts, mixture, ids, scores, labels, X, found, chances):
     """For each query the labels of its memories (NONE behind the last) and their probabilities."""
-    bounds, weights = X[0], X[2]
     k = ids.shape[1]
     figures, here, results = np.empty((k, FIGURES)), np.empty(k, np.int64), np.empty(k)
     for i in range(ids.shape[0]):
         n = gather(ids, scores, i, labels, here, figures)
-        first, last = bounds[i], bounds[i + 1]
-        scale = 1.0 / max(length(weights, first, last), 1e-30)
+        scale = shrinking(X, i)
         for c in range(n):
             if counts[here[c]] == 1:
                 # The centroid is that one memory, and there are no linear weights: nothing to look up.
@@ -220,7 +210,7 @@ def learn_classes(
             room += room_for(places, found[c], last - first, UNKNOWN)
         if room > words.shape[0]:
             return i
-        scale = 1.0 / max(length(weights, first, last), 1e-30)
+        scale = shrinking(X, i)
         for c in range(n):
             in_sum = stored and found[c] == label
             judge(tables, squares[found[c]], found[c], X, i, scale, in_sum, figures, c)
@@ -281,7 +271,7 @@ class SparseClassModel:
             self.owners = np.concatenate([self.owners, np.full_like(self.owners, NONE)])
             self.alphas = np.concatenate([self.alphas, np.zeros_like(self.alphas)])
         done = 0
-        while (done := join(*self._tables, self.top, self.squares, self.counts, codes, *X, done)) < len(codes):
+        while (done := join(*self._tables, self.top, self.squares, self.counts, codes, X, done)) < len(codes):
             self._grow()
 
     def learn(

@@ -22,14 +22,12 @@ import numpy as np
 from memorytree.engine import lists as postings
 from memorytree.engine import term_search
 from memorytree.engine import terms as engine
-from memorytree.engine.core import Core
+from memorytree.engine.core import ONE_LEAF, Core
 from memorytree.engine.state import MEMORIES, NONE, SLOT, Settings
 from memorytree.routing.principal import principal
 
 Terms = namedtuple("Terms", "breadth reads scored homes temperature rate learns")
 
-# A leaf that never splits.
-ONE_LEAF = 1e6
 # How much of an array is in use; the others are in use as a whole.
 USED = {
     "names": postings.TERMS, "lists": postings.TERMS, "importance": postings.TERMS, "squares": postings.TERMS,

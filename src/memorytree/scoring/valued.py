@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from memorytree.engine import kernels
-from memorytree.engine.core import NO_TRACES, NOBODY, Core
+from memorytree.engine.core import NO_TRACES, NOBODY, ONE_LEAF, Core
 from memorytree.engine.merge import shorten
 from memorytree.engine.search import AT_LEAF, BRANCH, PLACES
 from memorytree.engine.state import NONE, SLOT, Settings
@@ -21,8 +21,6 @@ from memorytree.scoring.values import Aims, Values, directions
 # Directions are found anew each time the values double, up to this many, and from this many at the most; no lesson is taken
 # before the first number.
 FIRST_VALUES, ENOUGH_VALUES = 32, 4096
-# A leaf that never splits.
-ONE_LEAF = 1e6
 
 
 def sample_of(n: int) -> slice:

@@ -23,6 +23,7 @@ from memorytree.engine import layout
 from memorytree.engine.compile import fast_helper, helper, kernel
 from memorytree.engine.dense import dot
 from memorytree.engine.rng import mix
+from memorytree.engine.sparse import shrinking
 from memorytree.engine.state import NONE, SLOT
 from memorytree.errors import InvalidOption
 from memorytree.scoring.directions import principal_directions
@@ -115,20 +116,10 @@ def balance(sums, parts):
 
 
 @helper
-def shrink_of(X, i):
-    """1 / the length of a key, 0 for one of length zero."""
-    bounds, _, weights = X
-    total = 0.0
-    for j in range(bounds[i], bounds[i + 1]):
-        total += np.float64(weights[j]) * weights[j]
-    return np.float32(1 / np.sqrt(total)) if total > 0 else np.float32(0)
-
-
-@helper
 def aim_of(aims, X, i, aim):
     """aim = U x, with a constant 1 added to the key at length one."""
     bounds, columns, weights = X
-    shrink = shrink_of(X, i)
+    shrink = np.float32(shrinking(X, i))
     aim[:] = aims[CONSTANT]
     for j in range(bounds[i], bounds[i + 1]):
         if columns[j] < aims.shape[0]:  # others came after the last lesson
@@ -252,7 +243,7 @@ def is_new(met, lessons, X, i):
     if (lessons + 1) % (32 * MET) == 0:
         met[:] = 0
     bounds, columns, weights = X
-    bits, scale = np.uint64(0), shrink_of(X, i) * np.float32(2**20)
+    bits, scale = np.uint64(0), shrinking(X, i) * 2**20
     for j in range(bounds[i], bounds[i + 1]):
         bits += mix(np.uint64(columns[j]) ^ np.uint64(np.int64(weights[j] * scale)) << np.uint64(32))
     bits = mix(bits)
@@ -317,7 +308,7 @@ def lessons(seen, aims, trail, sums, scorer, X, ids, fits, rewards):
         learned += 1
         if size > 0:
             explain(rows, n, left, scorer.ridge * size, scorer.steps, change)
-            shrink = shrink_of(X, i)
+            shrink = np.float32(shrinking(X, i))
             step = np.float32(1 / (1 + (1 if shrink > 0 else 0) + scorer.damping))
             move(aims, X, i, shrink, change, step)
             move(trail, X, i, shrink, change, step * np.float32((sums.lessons[0] * AGE) ** 2))
