@@ -36,7 +36,7 @@ def test_it_may_read_the_features_of_values(rng):
     assert tree.query(keys[0])[0].value == int(np.argmax(wanted))
     tree.remove(int(np.argmax(wanted)))
     assert tree.query(keys[0])[0].value == int(np.argsort(wanted)[-2])
-    with pytest.raises(InvalidOption, match="rows of finite features"):
+    with pytest.raises(InvalidOption, match="finite numbers"):
         tree.insert(keys[0], 0, features=[np.nan])
 
 

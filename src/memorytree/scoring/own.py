@@ -19,6 +19,7 @@ from memorytree.engine.core import Core
 from memorytree.engine.search import AT_LEAF, BRANCH, HITS, PLACES, STEPS, WANTED
 from memorytree.engine.state import COUNT, LEFT, NODES, NONE
 from memorytree.errors import InvalidOption
+from memorytree.scoring.around import CoreAround
 
 
 @runtime_checkable
@@ -80,23 +81,13 @@ class Linear:
         self.weights, self.squares, self.bias = (arrays[name].copy() for name in ("weights", "squares", "bias"))
 
 
-class ScoredCore:
+class ScoredCore(CoreAround):
     """A tree whose candidates are ranked by a scorer in plain Python."""
 
     def __init__(self, base: Core, scorer: Any, features: dict[int, np.ndarray]):
-        self.base = base
+        super().__init__(base)
         self.scorer = scorer
         self.features = features  # by id; the tree's own dictionary
-        self.settings, self.routing = base.settings, base.routing
-
-    def __len__(self) -> int:
-        return len(self.base)
-
-    def __getattr__(self, name: str) -> Any:
-        """Everything but queries and learning is the tree's own affair."""
-        if name == "base":  # not there yet, while a copy is being made
-            raise AttributeError(name)
-        return getattr(self.base, name)
 
     def copy(self) -> ScoredCore:
         """A core of its own with the same content."""

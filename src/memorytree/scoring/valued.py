@@ -15,6 +15,7 @@ from memorytree.engine.search import AT_LEAF, BRANCH, PLACES
 from memorytree.engine.state import NONE, SLOT, Settings
 from memorytree.errors import InvalidOption
 from memorytree.routing.principal import principal
+from memorytree.scoring.around import CoreAround
 from memorytree.scoring.distance import distance
 from memorytree.scoring.values import Aims, Values, directions
 
@@ -28,25 +29,15 @@ def sample_of(n: int) -> slice:
     return slice(0, None, max(1, -(-n // ENOUGH_VALUES)))
 
 
-class ValuedCore:
+class ValuedCore(CoreAround):
     """Memories that another core finds by their keys; what is seen of their values lies in a tree of a single leaf."""
 
     def __init__(self, base: Any, scorer: Values, features: dict[int, np.ndarray]):
-        self.base = base
+        super().__init__(base)
         self.scorer = scorer
         self.features = features  # by id; the face's own dictionary
-        self.settings, self.routing = base.settings, base.routing
         self.aims: Any = None  # Aims, and the tree of what is seen of values, once there are features
         self.values: Any = None
-
-    def __len__(self) -> int:
-        return len(self.base)
-
-    def __getattr__(self, name: str) -> Any:
-        """Everything but values is the other core's affair."""
-        if name == "base":  # not there yet, while a copy is being made
-            raise AttributeError(name)
-        return getattr(self.base, name)
 
     def copy(self) -> ValuedCore:
         """A core of its own with the same content."""
