@@ -33,7 +33,8 @@ class MemoryTreeRetriever(BaseEstimator):
     `fit` stores rows with their values and, if you have them, features that describe the values: numbers that an image, an
     article or a product is like. `retrieve` returns the values that fit a query. `learn` takes queries and a reward for each
     memory returned, any number from 0 to 1, and from then on memories are also ranked by what their values are like: a query
-    learns where to aim among the features. Without features, rewards teach how keys are to be compared.
+    learns where to aim among the features. Without features, rewards teach how keys are to be compared. A memory must hold a
+    few rows before it learns: 32 with features, 64 without (512 sparse ones), as what is seen of fewer is about to change.
 
     Args:
         passes: how often `learn` goes over its queries.
