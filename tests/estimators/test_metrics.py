@@ -51,6 +51,7 @@ def test_a_perfect_ranking_has_a_scored_precision_of_one():
     truth = np.array([[1, 0, 1], [0, 1, 0]])
     propensity = metrics.propensities(np.array([100, 1, 10]), 1000)
     assert np.all(np.diff(propensity[[1, 2, 0]]) > 0)  # frequent labels are noted more often
+    assert metrics.propensities(np.array([1]), 2).max() <= 1
     assert metrics.propensity_scored_precision_at(1, truth, np.array([[2], [1]]), propensity) == pytest.approx(1)
     assert metrics.propensity_scored_precision_at(1, truth, np.array([[0], [1]]), propensity) < 1
 

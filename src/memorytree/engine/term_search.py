@@ -163,7 +163,7 @@ def select(tree, lists, rows, sums, used, found, promises, candidates):
     if there <= room:
         candidates[:there] = used[:there]
         return there
-    scale = (CLASSES - 1) / (most - least) if most > least else 0.0
+    scale = (CLASSES - 1) / (most - least) if most - least > 1e-300 else 0.0
     counts = np.zeros(CLASSES, np.int64)
     for u in range(there):
         counts[np.int64((hopes[u] - least) * scale)] += 1

@@ -7,19 +7,18 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from memorytree.cores import ENOUGH_KEYS
 from memorytree.engine.state import NONE
 from memorytree.errors import InvalidOption
 from memorytree.estimators.classes import ClassModel
+from memorytree.estimators.remembering import Remembering
 from memorytree.estimators.sparse_classes import SparseClassModel
 from memorytree.forest import MemoryForest
-from memorytree.hits import HitMatrix, Hits
+from memorytree.hits import HitMatrix
 from memorytree.options import whole
 from memorytree.progress import track
 from memorytree.tree import MemoryTree
@@ -32,7 +31,7 @@ REWARDED = 10
 ASKED = 8
 
 
-class MemoryTreeClassifier(ClassifierMixin, BaseEstimator):
+class MemoryTreeClassifier(Remembering):
     """Classify by the memories that fit best.
 
     Every training row is a memory. A prediction looks at a few of them, in time logarithmic in their number, and mixes their
@@ -203,20 +202,6 @@ class MemoryTreeClassifier(ClassifierMixin, BaseEstimator):
         self._labels[ids] = codes
         self._model.join(codes, ids, self._view(X))
 
-    def _follow(self) -> bool:
-        """Follow the memory into a new space (then True), or plant its trees anew if it has doubled since."""
-        if not self._dense:
-            return False
-        space = self.memory_._core.space
-        if space.settled != self._settled:
-            self._settled = space.settled
-            self._model = self._model.in_space(space.width)
-            return True
-        if space.lessons and len(self.memory_) > 2 * self._planted:
-            self._planted = len(self.memory_)
-            self.memory_.learn()
-        return False
-
     def _learn(self, X: Any, codes: np.ndarray, own: np.ndarray | None, space: bool, first_pass: bool = True) -> None:
         """Learn from rows whose labels are known; `own` are their memories where they are stored already, `space` tells
         whether the memory is to learn as well how to compare them."""
@@ -253,10 +238,7 @@ class MemoryTreeClassifier(ClassifierMixin, BaseEstimator):
 
     def _chances(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """For each row the labels its memories carry, as numbers, and their probabilities."""
-        check_is_fitted(self, "memory_")
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float32, np.float64], reset=False)
-        if not len(self.memory_):
-            raise NotFittedError("all memories have been removed: there is nothing to predict from")
+        X = self._asked(X)
         hits = self._ask(X)
         if self.supervision != "labels":
             labels = np.where(hits.ids == NONE, NONE, self._labels[hits.ids])
@@ -277,9 +259,3 @@ class MemoryTreeClassifier(ClassifierMixin, BaseEstimator):
         rows, places = np.nonzero(labels != NONE)
         np.add.at(dense, (rows, columns[labels[rows, places]]), chances[rows, places])
         return dense
-
-    def recall(self, X: Any) -> list[Hits]:
-        """The memories behind each prediction, best first: `Hit(id, label, score)`; the id is the number of the row."""
-        check_is_fitted(self, "memory_")
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float32, np.float64], reset=False)
-        return list(self._ask(X))

@@ -363,7 +363,7 @@ class LabelModel:
         """Be ready for labels below `labels`."""
         self.places, self.bias, self.counts = with_room((self.places, self.bias, self.counts), labels)
 
-    def afresh(self, dimension: int) -> LabelModel:
+    def in_space(self, dimension: int) -> LabelModel:
         """A model that knows how often each label came, and has everything else still to learn, in another space."""
         twin = LabelModel(len(self.counts), dimension)
         twin.counts[:] = self.counts

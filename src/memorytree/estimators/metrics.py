@@ -65,7 +65,8 @@ def propensities(counts: np.ndarray, rows: int, a: float = 0.55, b: float = 1.5)
     The estimate of Jain, Prabhu and Varma (2016): 1 / (1 + C (count + b)^-a) with C = (log rows - 1) (b + 1)^a. Labels are
     missing from large collections, the rare ones most; dividing by this makes up for it.
     """
-    return np.asarray(1 / (1 + (np.log(rows) - 1) * (b + 1) ** a * (np.asarray(counts) + b) ** -a))
+    scale = max(np.log(rows) - 1, 0.0) * (b + 1) ** a  # so few rows that it would be negative tell nothing is missing
+    return np.asarray(1 / (1 + scale * (np.asarray(counts) + b) ** -a))
 
 
 def propensity_scored_precision_at(k: int, truth: Any, ranked: np.ndarray, propensity: np.ndarray) -> float:

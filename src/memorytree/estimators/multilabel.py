@@ -8,10 +8,8 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from memorytree.cores import ENOUGH_KEYS
 from memorytree.engine.state import NONE
@@ -19,7 +17,8 @@ from memorytree.errors import InvalidOption
 from memorytree.estimators.label_sets import LabelNames, SetsById, taken
 from memorytree.estimators.labels import CANDIDATES, LabelModel
 from memorytree.estimators.metrics import micro_f1
-from memorytree.hits import HitMatrix, Hits
+from memorytree.estimators.remembering import Remembering
+from memorytree.hits import HitMatrix
 from memorytree.options import whole
 from memorytree.progress import track
 from memorytree.routing.terms import terms
@@ -37,7 +36,7 @@ DENSE_SHARPNESS = 3.0
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
-class MemoryTreeMultilabelClassifier(ClassifierMixin, BaseEstimator):
+class MemoryTreeMultilabelClassifier(Remembering):
     """Give a row some of the labels of the memories that fit it best.
 
     Every training row is a memory. A prediction looks at a few of them, in time logarithmic in their number; their labels
@@ -169,18 +168,16 @@ class MemoryTreeMultilabelClassifier(ClassifierMixin, BaseEstimator):
             raise InvalidOption("requires y to be passed, but the target y is None")
         names = LabelNames(Y)
         sets = names.read(Y, X.shape[0])
-        MemoryTree(capacity=self.capacity)
-        self._chance = check_random_state(self.random_state)
-        self._dense = not scipy.sparse.issparse(X)
-        self._settings: dict[str, Any] = {
-            "routing": "auto" if self._dense else terms(temperature=TEMPERATURE),
-            "scorer": "metric" if self._dense else "cosine",
+        dense, chance = not scipy.sparse.issparse(X), check_random_state(self.random_state)
+        settings: dict[str, Any] = {
+            "routing": "auto" if dense else terms(temperature=TEMPERATURE),
+            "scorer": "metric" if dense else "cosine",
             "reroutes": 1,
-            "seed": int(self._chance.randint(2**31)),
+            "seed": int(chance.randint(2**31)),
             "capacity": self.capacity,
         }
-        self.memory_ = MemoryTree(**self._settings)
-        self._names = names
+        self.memory_ = MemoryTree(**settings)
+        self._dense, self._chance, self._settings, self._names = dense, chance, settings, names
         self._sets = SetsById()
         self._model = LabelModel(len(names), 0 if self._dense else X.shape[1])
         self._came = 0  # how many rows have come
@@ -225,20 +222,6 @@ class MemoryTreeMultilabelClassifier(ClassifierMixin, BaseEstimator):
             self._tidied = self._came
             self._sets.keep(np.array(list(self.memory_), np.int64))
             self._model.recount(self._sets.pool[: self._sets.used])
-
-    def _follow(self) -> bool:
-        """Follow the memory into a new space (then True), or plant its trees anew if it has doubled since."""
-        if not self._dense:
-            return False
-        space = self.memory_._core.space
-        if space.settled != self._settled:
-            self._settled = space.settled
-            self._model = self._model.afresh(space.width)
-            return True
-        if space.lessons and len(self.memory_) > 2 * self._planted:
-            self._planted = len(self.memory_)
-            self.memory_.learn()
-        return False
 
     def _teach(self, hits: HitMatrix, truth: tuple[np.ndarray, np.ndarray]) -> None:
         """Tell the memory how well the labels of what it returned agree with those of the rows."""
@@ -301,10 +284,7 @@ class MemoryTreeMultilabelClassifier(ClassifierMixin, BaseEstimator):
 
     def _chances(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """For each row its candidates, as numbers, and their probabilities, highest first; -1 behind the last."""
-        check_is_fitted(self, "memory_")
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float32, np.float64], reset=False)
-        if not len(self.memory_):
-            raise NotFittedError("all memories have been removed: there is nothing to predict from")
+        X = self._asked(X)
         hits = self._ask(X)
         return self._model.score(self._sets.arrays, hits.ids, self._similarities(hits), self._view(X))
 
@@ -339,12 +319,6 @@ class MemoryTreeMultilabelClassifier(ClassifierMixin, BaseEstimator):
         names = deepcopy(self._names)  # labels that are new here are not to be learned
         sets = [names.read(labels, X.shape[0] if hasattr(X, "shape") else len(X)) for labels in (y, predicted)]
         return micro_f1(*(names.matrix(*one, np.ones(len(one[1]), np.int64)) for one in sets))
-
-    def recall(self, X: Any) -> list[Hits]:
-        """The memories behind each prediction, best first: `Hit(id, labels, score)`; the id is the number of the row."""
-        check_is_fitted(self, "memory_")
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float32, np.float64], reset=False)
-        return list(self._ask(X))
 
 
 def halves(numbers: np.ndarray) -> np.ndarray:
