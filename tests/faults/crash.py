@@ -2,9 +2,9 @@
 
     python -m tests.faults.crash 1000
 
-A child applies a stream of operations and acknowledges each on a pipe; it is killed at a random moment. What the store then
-holds must be what an uncrashed twin holds after the same operations: all that were acknowledged, and at most the one that was
-under way. The next child goes on from there.
+A child applies a stream of operations and acknowledges each on a pipe; it is killed at a random moment. What the store
+then holds must be what an uncrashed twin holds after the same operations: all that were acknowledged, and at most the one
+that was under way. The next child goes on from there.
 """
 
 import argparse
