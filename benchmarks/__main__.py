@@ -24,6 +24,7 @@ BENCHMARKS = {
     "online": "one pass, every row predicted first: beside Vowpal Wabbit's learners",
     "retrieval": "images by captions: beside exact search and a ridge map, with shuffled rewards",
     "space": "the learned space searched by memorytree and by hnswlib: error against time",
+    "store": "what it costs to last: a store beside the tree in memory and SQLite",
     "patience": "first answer, import, and one call from Python",
 }
 
