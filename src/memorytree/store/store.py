@@ -21,7 +21,7 @@ from memorytree.store import doctor, exchange, key_codec, tokens
 from memorytree.store.answers import StoredHitMatrix, StoredHits, dressed, filtered
 from memorytree.store.database import Lesson, Memory, Reward, sealed
 from memorytree.store.image import Image
-from memorytree.store.records import NEVER, checked_metadata
+from memorytree.store.records import NEVER, Filter, checked_metadata
 from memorytree.store.session import Session
 from memorytree.store.tokens import Question
 from memorytree.tree import Learned
@@ -95,6 +95,12 @@ class MemoryStore(Session):
         place, records = self._there(id), self._current().records
         expires = records.expires.item(place)
         return records.created.item(place), None if expires == NEVER else expires
+
+    def matching(self, where: Mapping[str, Any] | None) -> list[int]:
+        """The ids of all memories with this metadata, in order of insertion; `where` as in `query`."""
+        records = self._current().records
+        places = Filter(records, where, time.time()).places()
+        return records.ids.array[places].tolist()
 
     def _there(self, id: Any) -> int:
         place = self._place(id)
