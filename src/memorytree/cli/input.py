@@ -10,9 +10,14 @@ from typing import Any
 from memorytree.errors import InvalidOption
 
 
+def somebody_types() -> bool:
+    """Whether standard input is a person at a terminal, not a pipe or a file."""
+    return sys.stdin.isatty()
+
+
 def lines(wanted: str) -> Iterator[tuple[int, str]]:
     """The lines of standard input that hold something, with their numbers; `wanted` says what they should be."""
-    if sys.stdin.isatty():
+    if somebody_types():
         raise InvalidOption(f"{wanted}: give it, or pipe it in, one a line")
     for number, line in enumerate(sys.stdin, 1):
         if line.strip():

@@ -54,6 +54,15 @@ def plain(text: str) -> Any:
     return text if isinstance(read, list | dict) else read
 
 
+def written(value: Any) -> str:
+    """What `plain` reads as this value; text is in quotes only where it would be taken for something else.
+
+    >>> written("Ada"), written(7), written("7"), written(True)
+    ('Ada', '7', '"7"', 'true')
+    """
+    return value if isinstance(value, str) and plain(value) == value else json.dumps(value, ensure_ascii=False)
+
+
 def pair(option: str, given: str) -> tuple[str, Any]:
     """The name and the value of NAME=VALUE."""
     name, equals, text = given.partition("=")

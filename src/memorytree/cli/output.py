@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from memorytree.cli.options import written
 from memorytree.store.exchange import as_json
 
 WIDTH = 100  # of tables that go to a file or a pipe
@@ -66,7 +67,7 @@ def shows_progress() -> bool:
 
 def described(metadata: Mapping[str, Any]) -> str:
     """Metadata as people read it, and as --meta and --where take it."""
-    return ", ".join(f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in metadata.items())
+    return ", ".join(f"{name}={written(value)}" for name, value in metadata.items())
 
 
 def printable(text: str) -> str:

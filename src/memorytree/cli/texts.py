@@ -142,8 +142,9 @@ def forget(
         raise InvalidOption("say which to forget by ids or by --where, not by both")
     with existing(memorytree.open, store) as opened:
         chosen = list(ids) if ids else opened.matching(filter_of(where))
-        if len(chosen) > MANY and not yes:
-            _confirm(len(chosen), store)
+        if len(chosen) > MANY and not yes and not _confirmed(len(chosen), store):
+            say("nothing was forgotten")
+            raise typer.Exit(1)
         with working("forgetting"):
             opened.remove_many(chosen)
     if json:
@@ -155,13 +156,11 @@ def forget(
         raise typer.Exit(1)
 
 
-def _confirm(many: int, store: Path) -> None:
+def _confirmed(many: int, store: Path) -> bool:
     """Ask; where nobody can answer, --yes is needed."""
-    import sys
-
-    if not sys.stdin.isatty():
-        raise InvalidOption(f"this would forget {many:,} memories of {store}: say --yes if that is meant")
-    typer.confirm(f"Forget {many:,} memories of {store}?", abort=True, err=True)
+    if not input.somebody_types():
+        raise InvalidOption(f"this would forget {many:,} memories in {store}: say --yes if that is meant")
+    return typer.confirm(f"Forget {many:,} memories in {store}?", err=True)
 
 
 def _counted(number: int, one: str, many: str) -> str:

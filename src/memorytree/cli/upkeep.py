@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from memorytree.cli import input
 from memorytree.cli.options import DEFAULT_STORE, AsJson, Store, examples
 from memorytree.cli.output import shows_progress, working, write, write_json
 from memorytree.cli.stores import existing
@@ -156,7 +157,7 @@ def import_(
     """
     import memorytree
 
-    if file is None and sys.stdin.isatty():
+    if file is None and input.somebody_types():
         raise InvalidOption("give a file that export wrote, or pipe it in")
     with existing(memorytree.open, store) as opened:
         read = opened.import_(sys.stdin if file is None else file, progress=shows_progress())
