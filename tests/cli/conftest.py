@@ -49,6 +49,8 @@ def store(run):
     """Run commands on a store with four texts, ids 0 to 3."""
     run("init", "--seed", 0)
     texts = ["Ada likes green tea", "Bob takes the train to work", "Cleo plays chess on Sundays", "Ada plays the cello"]
-    lines = [json.dumps({"text": text, "metadata": {"who": text.split()[0].lower(), "n": n}}) for n, text in enumerate(texts)]
+    lines = [
+        json.dumps({"text": text, "metadata": {"who": text.split()[0].lower(), "n": n}}) for n, text in enumerate(texts)
+    ]
     run("remember", "--jsonl", input="\n".join(lines))
     return run

@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 from memorytree.cli import input
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30).filter(str.strip)
-METADATA = st.dictionaries(st.text("abc", min_size=1), st.one_of(st.text(max_size=4), st.integers(-9, 9), st.booleans(), st.none()))
+METADATA = st.dictionaries(
+    st.text("abc", min_size=1), st.one_of(st.text(max_size=4), st.integers(-9, 9), st.booleans(), st.none())
+)
 
 
 def memories(run):
@@ -22,7 +24,7 @@ def test_texts_and_metadata_are_kept(run):
     assert memories(run) == [(0, "one text", known), (1, "another", known)]
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(TEXTS, METADATA), min_size=1, max_size=6))
 def test_what_goes_in_by_a_pipe_comes_out_by_a_pipe(store, given):
     lines = "\n".join(json.dumps({"text": text, "metadata": metadata}) for text, metadata in given)
