@@ -58,7 +58,7 @@ class StoreAgainstDictionary(RuleBasedStateMachine):
         keys=st.lists(KEYS, min_size=1, max_size=8), value=VALUES, ids=st.lists(st.integers(0, 20), min_size=8, max_size=8)
     )
     def insert_many_by_id(self, keys, value, ids):
-        ids = ids[: len(keys)]
+        ids = list(ids[: len(keys)])
         self.both(lambda store: store.insert_many(keys, [value] * len(keys), ids=ids))
         for id, key in zip(ids, keys, strict=True):
             self.model.pop(id, None)

@@ -20,6 +20,7 @@ import msgpack
 from memorytree.errors import DamagedStore, StoreError
 
 FORMAT = 1
+PAGE_BYTES = 4096
 DIGEST_RANGE = 2**64
 
 SCHEMA = """
@@ -172,6 +173,7 @@ class Database:
         run("PRAGMA cell_size_check = ON")
         run("PRAGMA trusted_schema = OFF")
         if not read_only:
+            run(f"PRAGMA page_size = {PAGE_BYTES}")  # of a new database; an old one keeps its own
             run("PRAGMA journal_mode = WAL")
             # In WAL mode FULL waits for the disk at every commit; NORMAL leaves the last commits to the system's cache.
             run(f"PRAGMA synchronous = {'FULL' if durability == 'full' else 'NORMAL'}")

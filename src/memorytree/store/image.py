@@ -32,13 +32,14 @@ Taught = tuple[Question, dict[int, float]]
 class Image:
     """A tree and its records after some event."""
 
-    def __init__(self, at: int, lineage: int, tree: MemoryTree, records: Records):
+    def __init__(self, at: int, lineage: int, tree: MemoryTree, records: Records, evicted: Sequence[tuple[int, bytes]] = ()):
         self.at = at  # the last event that is in here
         self.lineage = lineage  # which tree this is: 0, then one more each time it had to be built anew from the memories
         self.tree = tree
         self.records = records
         self.weight = 0  # how much has happened since the snapshot this began with
-        self.evicted: list[tuple[int, bytes]] = []  # (record, seal) of what left for want of room, and still lives on disk
+        # (record, seal) of what left for want of room: it ends in the database with the next operation.
+        self.evicted: list[tuple[int, bytes]] = list(evicted)
 
     @classmethod
     def empty(cls, facts: dict[str, Any], scorer: Any, lineage: int = 0) -> Image:
@@ -95,7 +96,7 @@ class Image:
 
     def snapshot(self) -> Snapshot:
         """What a snapshot keeps."""
-        return Snapshot(self.at, self.lineage, self.tree, self.records)
+        return Snapshot(self.at, self.lineage, self.tree, self.records, self.evicted)
 
     # ---- what events do
 
@@ -165,6 +166,7 @@ class Image:
         events = database.events(self.at)
         if not events:
             return
+        self.evicted = []  # they ended with the first of these
         kind = tuple(database.facts().get("keys", ("", 0)))
         for is_insertion, run in itertools.groupby(events, key=lambda event: event.kind == "insert"):
             if is_insertion:

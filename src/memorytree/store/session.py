@@ -232,8 +232,6 @@ class Session:
             self._snapshot(image)
 
     def _snapshot(self, image: Image) -> None:
-        if image.evicted:
-            image.at = self._commit(image, "evict", None).at
         if image.at == 0:
             return
         try:

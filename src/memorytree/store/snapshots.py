@@ -50,6 +50,7 @@ class Snapshot(NamedTuple):
     lineage: int
     tree: MemoryTree
     records: Records
+    evicted: list[tuple[int, bytes]]  # what is no longer in it, but has not ended in the database
 
 
 def path_for(folder: Path, at: int) -> Path:
@@ -83,6 +84,7 @@ def write(folder: Path, snapshot: Snapshot) -> Path:
             name: _write_file(part / f"{name}.npy", lambda file, a=array: np.save(file, a)) for name, array in arrays.items()
         }
         manifest = {"format": FORMAT, "at": snapshot.at, "lineage": snapshot.lineage, "files": sums}
+        manifest["evicted"] = [[record, seal.hex()] for record, seal in snapshot.evicted]
         text = json.dumps(manifest, indent=1).encode()
         _write_file(part / MANIFEST, lambda file: file.write(b"%08x\n" % zlib.crc32(text) + text))
         files.sync_directory(part)
@@ -192,4 +194,5 @@ def read(path: Path, scorer: Any = None) -> Snapshot:
         files.restore(tree, state)
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise DamagedStore(f"{path} does not hold a whole tree: {error}") from error
-    return Snapshot(manifest["at"], manifest["lineage"], tree, records)
+    evicted = [(record, bytes.fromhex(seal)) for record, seal in manifest["evicted"]]
+    return Snapshot(manifest["at"], manifest["lineage"], tree, records, evicted)

@@ -46,6 +46,11 @@ class MemoryStore(Session):
         return dict(self._facts["settings"])
 
     @property
+    def operations(self) -> int:
+        """How many operations have made the store what it is; each insertion, removal or reward, one or many, counts one."""
+        return self._current().at
+
+    @property
     def _identity(self) -> bytes:
         return bytes(self._facts["identity"])
 
