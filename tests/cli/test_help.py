@@ -14,7 +14,23 @@ from memorytree.cli.options import EXAMPLES
 GROUP = typer.main.get_command(app)
 COMMANDS = {name: command for name, command in GROUP.commands.items() if name != "lab"}
 GUIDE = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text(encoding="utf8")
-OF_THE_ISSUE = "init remember recall reward forget import export stats explain draw verify repair backup demo lab".split()
+OF_THE_ISSUE = [
+    "init",
+    "remember",
+    "recall",
+    "reward",
+    "forget",
+    "import",
+    "export",
+    "stats",
+    "explain",
+    "draw",
+    "verify",
+    "repair",
+    "backup",
+    "demo",
+    "lab",
+]
 
 
 def examples(name):

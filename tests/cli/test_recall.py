@@ -1,7 +1,7 @@
 def test_the_best_text_comes_first(store):
     answer = store("recall", "What does Ada drink, tea?", "-k", 2, "--json").json
     assert answer["question"] == "What does Ada drink, tea?"
-    assert [hit["id"] for hit in answer["hits"]][0] == 0
+    assert answer["hits"][0]["id"] == 0
     assert answer["hits"][0]["text"] == "Ada likes green tea"
     assert answer["hits"][0]["metadata"] == {"who": "ada", "n": 0}
     assert len(answer["hits"]) == 2
