@@ -29,7 +29,7 @@ from memorytree.scoring import Metric, Values
 from memorytree.scoring.own import ScoredCore
 from memorytree.scoring.valued import ValuedCore
 
-FORMAT = 2
+FORMAT = 3
 _ARRAY, _SCALAR, _TUPLE = 101, 102, 103  # msgpack extension types
 DEEPEST = 32
 OWN = {"name": "own"}  # stands for a scorer of the user's own, which no file can hold

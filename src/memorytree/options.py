@@ -14,9 +14,12 @@ from memorytree.engine.core import NOBODY
 from memorytree.engine.state import NONE, Settings
 from memorytree.errors import InvalidKey, InvalidOption, InvalidReward
 from memorytree.routing import Paper, Principal, Terms, paper, principal, terms
-from memorytree.scoring import Linear, Metric, Scorer, Values, cosine, distance, metric, values
+from memorytree.scoring import Linear, Metric, Scorer, Values, cosine, distance, metric, tfidf, values
 
-SCORERS: dict[str, Any] = {"distance": distance, "cosine": cosine, "metric": metric, "linear": Linear, "values": values}
+SCORERS: dict[str, Any] = {
+    "distance": distance, "cosine": cosine, "tfidf": tfidf, "metric": metric, "linear": Linear, "values": values,
+}  # fmt: skip
+COMPILED = ("distance", "cosine", "tfidf", "metric", "values")
 ROUTINGS = ("auto", "paper", "principal", "terms")
 
 
@@ -91,7 +94,7 @@ def routing_of(options: dict[str, Any], sparse: bool) -> Paper | Principal | Ter
         return routing
     if routing == "auto":
         scorer = options["scorer"]
-        compiled = isinstance(scorer, Metric | Values) or scorer in ("distance", "cosine", "metric", "values")
+        compiled = isinstance(scorer, Metric | Values) or scorer in COMPILED
         routing = "principal" if not sparse else "terms" if compiled and not options["trees"] else "paper"
     if routing == "principal":
         return principal()

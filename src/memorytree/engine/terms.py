@@ -10,7 +10,7 @@ import numpy as np
 
 from memorytree.engine import grow, kernels, layout
 from memorytree.engine.compile import helper, kernel
-from memorytree.engine.declared import load_key, row_of
+from memorytree.engine.declared import load_key, row_of, term_weight
 from memorytree.engine.dense import lengthened
 from memorytree.engine.lists import (
     BEGIN,
@@ -44,8 +44,8 @@ def limit(lists):
 
 
 @helper
-def home_weight(lists, x):
-    """How much a term must weigh, with its importance, to be among a memory's heaviest; all of them where it has few."""
+def home_weight(tree, lists, x):
+    """How much a term must weigh, by what it counts, to be among a memory's heaviest; all of them where it has few."""
     terms, weights = x
     homes = lists.settings.homes
     if terms.shape[0] <= homes:
@@ -53,7 +53,7 @@ def home_weight(lists, x):
     heaviest = np.empty(homes, np.float32)
     filled = 0
     for j in range(terms.shape[0]):
-        weight = abs(weights[j]) * lists.importance[terms[j]]
+        weight = abs(weights[j]) * term_weight(tree, lists, terms[j])
         if filled < homes:
             place = filled
             filled += 1
@@ -99,12 +99,12 @@ def offer(tree, lists, row):
     terms, weights = x
     lists.homes[row] = 0
     length = 0.0
-    most, least = limit(lists), home_weight(lists, x)
+    most, least = limit(lists), home_weight(tree, lists, x)
     shortest, pinned_weight = np.int64(NONE), np.float32(0)
     for j in range(terms.shape[0]):
         term = np.int64(terms[j])
         length += np.float64(lists.importance[term]) * weights[j] * weights[j]
-        is_home = 1 if abs(weights[j]) * lists.importance[term] >= least else 0
+        is_home = 1 if abs(weights[j]) * term_weight(tree, lists, term) >= least else 0
         if admit(lists, term, row, weights[j], is_home, most):
             lists.homes[row] += is_home
         if is_home and (shortest == NONE or lists.lists[term, LENGTH] < lists.lists[shortest, LENGTH]):
@@ -146,6 +146,9 @@ def rename(tree, lists, row, new):
 def forget(tree, lists, row):
     """A memory goes; the last row takes its number."""
     take_out(tree, lists, row)
+    terms, _ = load_key(tree, tree.rows[row, SLOT])
+    for j in range(terms.shape[0]):
+        lists.documents[terms[j]] -= 1
     last = tree.counters[MEMORIES] - 1
     if row != last:
         rename(tree, lists, last, row)
@@ -161,6 +164,7 @@ def store(tree, lists, id, x):
     for j in range(features.shape[0]):
         term = term_of(lists, features[j])
         terms[j] = add_term(lists, features[j]) if term == NONE else term
+        lists.documents[terms[j]] += 1
     tree.counters[NEXT_ID] = max(tree.counters[NEXT_ID], id + 1)
     row = layout.new_row(tree, id)
     layout.append(tree, tree.counters[ROOT], row, (terms, weights))

@@ -31,8 +31,9 @@ Terms = namedtuple("Terms", "breadth reads scored homes temperature rate learns"
 # How much of an array is in use; the others are in use as a whole.
 USED = {
     "names": postings.TERMS, "lists": postings.TERMS, "importance": postings.TERMS, "squares": postings.TERMS,
-    "members": postings.POOL, "weights": postings.POOL,
+    "documents": postings.TERMS, "members": postings.POOL, "weights": postings.POOL,
 }  # fmt: skip
+OF_TERMS = tuple(name for name, counter in USED.items() if counter == postings.TERMS)
 OF_ROWS = ("homes", "lengths")
 
 
@@ -88,10 +89,9 @@ class TermsCore:
         """How many terms there are; the first stands for keys without any."""
         return int(postings.arrays_of(self.lists)["counters"][postings.TERMS])
 
-    def importance(self, features: np.ndarray) -> np.ndarray:
-        """What has been learned of some features; 1 where nothing."""
-        known = postings.terms_of(self.lists, features)
-        return np.where(known == NONE, 1, postings.arrays_of(self.lists)["importance"][known])
+    def weights(self, features: np.ndarray) -> np.ndarray:
+        """How much some features count today: what has been learned of them, and how rare they are if the scorer asks."""
+        return term_search.weights_of(self.raw.tree, self.lists, features)
 
     def entries_read(self, row: Any) -> int:
         """How many entries of lists a query for the first key of a batch looks at."""
@@ -232,7 +232,7 @@ def check_lists(core: TermsCore) -> None:
     arrays, keys = postings.arrays_of(core.lists), core.raw.arrays()
     counters, n = arrays["counters"], int(core.raw.counters[MEMORIES])
     terms, pool = int(counters[postings.TERMS]), int(counters[postings.POOL])
-    _require(1 <= terms <= min(len(arrays[name]) for name in ("names", "lists", "importance", "squares")), "terms")
+    _require(1 <= terms <= min(len(arrays[name]) for name in OF_TERMS), "terms")
     _require(0 <= pool <= min(len(arrays["members"]), len(arrays["weights"])), "the pool holds what is in use")
     _require(n <= min(len(arrays["homes"]), len(arrays["lengths"])) and counters[postings.MOST] >= n, "rows have homes")
     _check_terms({name: arrays[name][:terms] for name in ("names", "importance", "squares")}, arrays["places"])
@@ -304,6 +304,8 @@ def _check_entries(
     bare = np.flatnonzero(spans[:, 1] == 0)
     key_terms, key_weights = keys["key_features"][inside], keys["key_weights"][inside]
     _require(np.all((key_terms > 0) & (key_terms < terms)), "keys are made of terms")
+    documents = np.bincount(key_terms, minlength=terms)
+    _require(np.array_equal(documents, arrays["documents"][:terms]), "memories are counted by term")
     codes = np.concatenate([owner * terms + key_terms, bare * terms])
     values = np.concatenate([key_weights, np.zeros(len(bare), np.float32)])
     order = np.argsort(codes)
