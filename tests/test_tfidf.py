@@ -1,4 +1,4 @@
-"""The tfidf scorer: what it says of a key is what a count of the memories that are there now says, whatever came and went."""
+"""The tfidf scorer says what a count of the memories that are there now says; and memories learn the words of questions."""
 
 import math
 from collections import Counter
@@ -46,42 +46,76 @@ def by_hand(query, keys, learned):
     return scores
 
 
+class ByHand:
+    """What a tree with `uptake` should hold: the keys that are there, in order of use, and the terms learned beside them."""
+
+    def __init__(self, capacity, uptake):
+        self.keys, self.learned, self.capacity, self.uptake = {}, {}, capacity, uptake
+
+    def insert(self, id, key):
+        self.forget(id)
+        if self.capacity and len(self.keys) == self.capacity:
+            self.forget(next(iter(self.keys)))
+        self.keys[id], self.learned[id] = key, {}
+
+    def forget(self, id):
+        self.keys.pop(id, None)
+        self.learned.pop(id, None)
+
+    def update(self, query, ids, rewards):
+        for id, reward in zip(ids, rewards, strict=True):
+            if reward is None:
+                continue
+            if reward:
+                self.keys[id] = self.keys.pop(id)
+            if self.uptake:
+                self.take_up(id, query, reward)
+
+    def take_up(self, id, query, reward):
+        learned = self.learned[id]
+        for name, weight in query.items():
+            if name not in self.keys[id] and (name in learned or reward):
+                learned[name] = learned.get(name, 0.0) + self.uptake * (reward * weight - learned.get(name, 0.0))
+        self.learned[id] = {name: weight for name, weight in learned.items() if weight >= 0.01}
+
+    def whole_keys(self):
+        return {id: {**key, **self.learned[id]} for id, key in self.keys.items()}
+
+
 @pytest.mark.parametrize("capacity", [None, 6])
-@pytest.mark.parametrize("routing", [NARROW, WIDE])
+@pytest.mark.parametrize("routing", [NARROW, WIDE._replace(uptake=0.5), NARROW._replace(uptake=0.5)])
 def test_whatever_came_and_went_scores_are_those_counted_from_scratch(routing, capacity):
-    @given(
-        steps=st.lists(STEPS, max_size=30), asked=st.dictionaries(st.sampled_from("abcdefghxy"), st.just(1.0), min_size=1)
-    )
-    @settings(max_examples=30)
+    asked = st.dictionaries(st.sampled_from("abcdefghxy"), st.just(1.0), min_size=1)
+
+    @given(steps=st.lists(STEPS, max_size=30), asked=asked)
+    @settings(max_examples=20)
     def walk(steps, asked):
-        tree, model = MemoryTree(routing=routing, scorer="tfidf", capacity=capacity, seed=0), {}
+        tree = MemoryTree(routing=routing, scorer="tfidf", capacity=capacity, seed=0)
+        model = ByHand(capacity, routing.uptake)
         for name, *what in steps:
-            if name in ("insert", "upsert"):
-                id = what[1] if name == "upsert" else None
-                model.pop(id, None)
-                if capacity and len(model) == capacity:
-                    del model[next(iter(model))]
-                model[tree.insert(what[0], None, id=id)] = what[0]
-            elif name == "remove" and model:
-                id = list(model)[what[0] % len(model)]
+            if name == "insert":
+                model.insert(tree.insert(what[0], None), what[0])
+            elif name == "upsert":
+                model.insert(tree.insert(what[0], None, id=what[1]), what[0])
+            elif name == "remove" and model.keys:
+                id = list(model.keys)[what[0] % len(model.keys)]
                 tree.remove(id)
-                del model[id]
-            elif name == "update" and model:
+                model.forget(id)
+            elif name == "update" and model.keys:
                 hits = tree.query(what[0], 3)
                 tree.update(hits, what[1][: len(hits)])
-                for hit, reward in zip(hits, what[1], strict=False):
-                    if reward:
-                        model[hit.id] = model.pop(hit.id)
+                model.update(what[0], hits.ids, what[1][: len(hits)])
             elif name in ("sweep", "learn"):
                 getattr(tree, name)()
             check_tree(tree)
-        if model:
-            found = tree.query(asked, len(model), beam=100)
-            expected = by_hand(asked, model, told(tree))
-            assert set(found.ids) == set(model)
+        assert {id: tree.key(id) for id in tree} == model.keys
+        if model.keys:
+            found = tree.query(asked, len(model.keys), beam=100)
+            expected = by_hand(asked, model.whole_keys(), told(tree))
+            assert set(found.ids) == set(model.keys)
+            assert found.scores == sorted(found.scores, reverse=True)
             for hit in found:
                 assert hit.score == pytest.approx(expected[hit.id], rel=1e-5, abs=1e-6)
-            assert found.scores == sorted(found.scores, reverse=True)
 
     walk()
 
@@ -117,20 +151,28 @@ def test_reading_changes_nothing():
 
 def test_a_batch_is_a_loop_and_a_built_tree_knows_the_same_counts():
     X, Q = documents(150), documents(40, seed=1)
-    whole, loop = (MemoryTree(routing=terms(breadth=2, scored=8), scorer="tfidf", seed=3) for _ in "ab")
-    built = MemoryTree.build(X, range(150), routing=terms(breadth=2, scored=8), scorer="tfidf", seed=3)
+    routing = terms(breadth=2, scored=8, uptake=0.3)
+    whole, loop = (MemoryTree(routing=routing, scorer="tfidf", seed=3) for _ in "ab")
+    built = MemoryTree.build(X, range(150), routing=routing, scorer="tfidf", seed=3)
     whole.insert_many(X, range(150))
     for i in range(150):
         loop.insert(X[i], i)
     assert state(whole) == state(loop)
     assert np.array_equal(built._core.lore()["documents"], whole._core.lore()["documents"])
-    batch = whole.query_many(Q, 4)
-    assert [row.scores for row in batch] == [loop.query(Q[i], 4).scores for i in range(40)]
+    batch, rows = whole.query_many(Q, 4), [loop.query(Q[i], 4) for i in range(40)]
+    assert [row.scores for row in batch] == [row.scores for row in rows]
+    rewards = (batch.ids % 2).astype(float)
+    learned = [loop.update(row, given[: len(row)]) for row, given in zip(rows, rewards, strict=True)]
+    assert whole.update_many(batch, rewards).learned == sum(one.learned for one in learned) > 0
+    assert state(whole) == state(loop)
+    check_tree(whole)
 
 
-def test_a_loaded_tree_goes_on_as_if_it_had_never_stopped(tmp_path):
+@pytest.mark.parametrize("uptake", [0, 0.3])
+def test_a_loaded_tree_goes_on_as_if_it_had_never_stopped(tmp_path, uptake):
     X, Q = documents(300), documents(40, seed=1)
-    straight, stopped = (MemoryTree(routing=terms(breadth=2), scorer="tfidf", capacity=120, seed=0) for _ in "ab")
+    routing = terms(breadth=2, uptake=uptake)
+    straight, stopped = (MemoryTree(routing=routing, scorer="tfidf", capacity=120, seed=0) for _ in "ab")
     for part in (slice(0, 100), slice(100, 200), slice(200, 300)):
         for tree in (straight, stopped):
             tree.insert_many(X[part], range(*part.indices(300)))
@@ -145,13 +187,60 @@ def test_a_loaded_tree_goes_on_as_if_it_had_never_stopped(tmp_path):
         assert first.scores.tolist() == second.scores.tolist()
 
 
-def test_counts_that_do_not_fit_the_memories_are_refused(tmp_path):
+@pytest.mark.parametrize(
+    ("name", "spoil", "why"), [("documents", 1, "counted by term"), ("given", 999, "as they were given")]
+)
+def test_counts_that_do_not_fit_the_memories_are_refused(tmp_path, name, spoil, why):
     tree = MemoryTree.build(documents(60), range(60), scorer="tfidf", seed=0)
     whole = tree._core.lore
-    tree._core.lore = lambda: whole() | {"documents": whole()["documents"] + 1}
+    tree._core.lore = lambda: whole() | {name: whole()[name] + spoil}
     tree.save(tmp_path / "tree")
-    with pytest.raises(DamagedFile, match="counted by term"):
+    with pytest.raises(DamagedFile, match=why):
         MemoryTree.load(tmp_path / "tree")
+
+
+@pytest.mark.parametrize("scorer", ["tfidf", "cosine"])
+def test_a_memory_answers_to_the_words_in_which_it_was_useful_until_they_prove_wrong(scorer):
+    tree = MemoryTree(routing=terms(uptake=0.5), scorer=scorer, seed=0)
+    car, _ = tree.insert_many([{"car": 1.0, "red": 1.0}, {"car": 1.0, "blue": 1.0}], ["red", "blue"])
+    for i in range(20):
+        tree.insert({f"other{i}": 1.0}, i)
+    asked = {"automobile": 1.0, "car": 0.1}
+    hits = tree.query(asked, 2)
+    tree.update(hits, [float(id == car) for id in hits.ids])
+    check_tree(tree)
+    assert tree.query({"automobile": 1.0})[0].id == car
+    assert tree.key(int(car)) == {"car": 1.0, "red": 1.0}
+    best = tree.explain(asked, 1).candidates[0]
+    assert best.hit.id == car
+    assert "automobile" in dict(best.parts)
+    for _ in range(12):
+        tree.update(tree.query(asked, 1), [0.0])
+    check_tree(tree)
+    assert tree._core.place_of(int(car), learned=True)[0]["key_features"].size == 2
+    tree.remove(int(car))
+    check_tree(tree)
+
+
+def test_learned_words_have_a_limit():
+    tree = MemoryTree(routing=terms(uptake=0.5), scorer="tfidf", seed=0)
+    id = tree.insert({"a": 1.0}, None)
+    for i in range(40):
+        tree.update(tree.query({"a": 1.0, **{f"word{i} {j}": 1.0 for j in range(30)}}), [1.0])
+    check_tree(tree)
+    assert tree._core.place_of(id, learned=True)[0]["key_features"].size == 1 + 512
+
+
+@pytest.mark.parametrize("wrong", [{"routing": terms(uptake=-0.1)}, {"routing": terms(uptake=1.5)}])
+def test_an_uptake_that_cannot_be_is_refused(wrong):
+    with pytest.raises(InvalidOption, match="uptake"):
+        MemoryTree(**wrong)
+
+
+@pytest.mark.parametrize("scorer", ["metric", "values"])
+def test_scorers_with_other_eyes_do_not_look_at_learned_words(scorer):
+    with pytest.raises(InvalidOption, match="take up"):
+        MemoryTree(routing=terms(uptake=0.5), scorer=scorer).insert({"a": 1.0}, None)
 
 
 def test_rewards_teach_which_terms_tell():

@@ -149,6 +149,8 @@ def make(
     """What stands behind a tree with these options; a routing that was settled earlier may be given."""
     routing = routing or options.routing_of(settings, sparse)
     basic, scorer = options.settings_of(settings, routing), options.scorer_of(settings)
+    if isinstance(routing, Terms) and routing.uptake and not isinstance(scorer, Distance | Cosine | Tfidf):
+        raise InvalidOption("keys take up queries only where the scorer looks at nothing else: distance, cosine or tfidf")
     if isinstance(scorer, Metric):
         if sparse:
             if not isinstance(routing, Terms):

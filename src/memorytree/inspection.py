@@ -229,7 +229,7 @@ def _explain_terms(tree: Any, core: TermsCore, row: Any, k: int) -> Explanation:
     x = (row[0], row[1], row[2] * np.sqrt(core.weights(row[1])))
     for id, score in zip(ids[0].tolist(), scores[0].tolist(), strict=True):
         if id >= 0:
-            arrays, slot = core.place_of(id)
+            arrays, slot = core.place_of(id, learned=True)
             arrays["key_weights"] = arrays["key_weights"] * np.sqrt(core.weights(arrays["key_features"]))
             parts = _parts(keys, x, arrays, slot, None if isinstance(core.raw.scorer, Distance) else score)
             candidates.append(Candidate(Hit(id, tree._values[id], score), parts))

@@ -34,7 +34,7 @@ FURTHEST = 1e4
 
 FIELDS = (
     "settings", "counters", "places", "names", "lists", "importance", "squares", "documents",
-    "members", "weights", "homes", "lengths", "free", "gradient",
+    "members", "weights", "homes", "lengths", "given", "free", "gradient",
 )  # fmt: skip
 ARRAYS = FIELDS[1:-1]  # the last is scratch: all zeros whenever nobody learns
 
@@ -64,7 +64,7 @@ def _make(*values):
 def _arrays_of(lists):
     return (
         lists.counters, lists.places, lists.names, lists.lists, lists.importance, lists.squares, lists.documents,
-        lists.members, lists.weights, lists.homes, lists.lengths, lists.free,
+        lists.members, lists.weights, lists.homes, lists.lengths, lists.given, lists.free,
     )  # fmt: skip
 
 
@@ -94,6 +94,7 @@ def empty() -> dict[str, np.ndarray]:
         "weights": np.empty(64, np.float32),
         "homes": np.zeros(64, np.int32),
         "lengths": np.zeros(64, np.float32),
+        "given": np.zeros(64, np.int32),  # how many terms of a key are not learned
         "free": np.full(RUN_CLASSES, NONE, np.int64),
     }
 

@@ -4,13 +4,15 @@ A list holds at most `breadth` * log2 n entries. The lists of a memory's `homes`
 its homes; a query for the same key reads all of them. Where a heavier entry would drive a memory out of its last home, that
 entry is pinned: it stays, and the list may grow by as many as are pinned in it. A memory that finds no home is pinned in the
 shortest of those lists. Keys without terms share a list of their own, term 0.
+
+A key may be followed by terms that its memory has learned to answer to (`take_up`); searching knows no difference.
 """
 
 import numpy as np
 
 from memorytree.engine import grow, kernels, layout
 from memorytree.engine.compile import helper, kernel
-from memorytree.engine.declared import load_key, row_of, term_weight
+from memorytree.engine.declared import copy_key, drop_key, load_key, row_of, store_key, term_weight
 from memorytree.engine.dense import lengthened
 from memorytree.engine.lists import (
     BEGIN,
@@ -140,6 +142,7 @@ def rename(tree, lists, row, new):
             lists.members[entry] = (new << FLAGS) + (lists.members[entry] & (HOME + PINNED))
     lists.homes[new] = lists.homes[row]
     lists.lengths[new] = lists.lengths[row]
+    lists.given[new] = lists.given[row]
 
 
 @helper
@@ -171,9 +174,53 @@ def store(tree, lists, id, x):
     if row >= lists.homes.shape[0]:
         lists.homes = lengthened(lists.homes, 2 * row)
         lists.lengths = lengthened(lists.lengths, 2 * row)
+        lists.given = lengthened(lists.given, 2 * row)
     lists.homes[row] = 0
+    lists.given[row] = features.shape[0]
     lists.counters[MOST] = max(lists.counters[MOST], row + 1)
     return row
+
+
+# A memory learns at most so many terms beside those of its key, and forgets one that weighs less.
+MOST_LEARNED = 512
+LEAST_LEARNED = np.float32(0.01)
+
+
+@helper
+def take_up(tree, lists, row, x, reward):
+    """Let a memory learn the terms of a query: those that its key was not given move towards the weight in the query times
+    the reward, so that they fade where the memory was of no use."""
+    features, asked = x
+    slot, given = tree.rows[row, SLOT], np.int64(lists.given[row])
+    own_terms, own_weights = copy_key(tree, slot)
+    length = own_terms.shape[0]
+    if reward <= 0 and length == given:
+        return
+    take_out(tree, lists, row)
+    terms, weights = lengthened(own_terms, length + features.shape[0]), lengthened(own_weights, length + features.shape[0])
+    for j in range(features.shape[0]):
+        term, place = term_of(lists, features[j]), 0
+        while place < length and terms[place] != term:
+            place += 1
+        if place == length and (reward <= 0 or length - given >= MOST_LEARNED):
+            continue
+        if place == length:
+            terms[length] = add_term(lists, features[j]) if term == NONE else term
+            weights[length] = 0
+            lists.documents[terms[length]] += 1
+            length += 1
+        if place >= given:
+            weights[place] += np.float32(lists.settings.uptake) * (np.float32(reward) * asked[j] - weights[place])
+    kept = given
+    for place in range(given, length):
+        if weights[place] < LEAST_LEARNED:
+            lists.documents[terms[place]] -= 1
+        else:
+            terms[kept], weights[kept] = terms[place], weights[place]
+            kept += 1
+    drop_key(tree, slot)
+    store_key(tree, slot, (terms[:kept], weights[:kept]))
+    offer(tree, lists, row)
 
 
 # ---- doors that write
@@ -212,6 +259,22 @@ def remove(tree, lists, id):
     forget(tree, lists, layout.row_of_id(tree, id))
     if kernels.has_gaps(tree):
         kernels.close_gaps(tree)
+
+
+@kernel
+def take_up_rows(tree, lists, X, ids, rewards, first, last):
+    """Let memories learn the terms of queries first .. last - 1 by their rewards; returns how many queries earned any."""
+    earned = 0
+    for i in range(first, last):
+        x = row_of(tree, X, i)
+        highest = 0.0
+        for j in range(ids.shape[1]):
+            row = layout.row_of_id(tree, ids[i, j])
+            if row != NONE and not np.isnan(rewards[i, j]):
+                take_up(tree, lists, row, x, rewards[i, j])
+                highest = max(highest, rewards[i, j])
+        earned += highest > 0
+    return earned
 
 
 @kernel
