@@ -96,3 +96,15 @@ def test_any_mix_of_upserts_and_removals_leaves_what_a_dictionary_would_hold(rou
     assert {id: (tree.key(id).tolist(), tree[id]) for id in tree} == there
     if there:
         assert {hit.id: hit.value for hit in tree.query([0.0, 0.0], 99, beam=99)} == {id: v for id, (_, v) in there.items()}
+
+
+@pytest.mark.parametrize(("keys", "routing"), KINDS)
+def test_a_tree_that_was_emptied_can_learn_and_go_on(keys, routing):
+    tree = grown(keys, routing, n=1)
+    tree.remove(0)
+    tree.learn()
+    tree.sweep()
+    check_tree(tree)
+    id = tree.insert(key_of(keys, matrix(1)[0]), "again")
+    assert tree.query(key_of(keys, matrix(1)[0])).ids == [id]
+    check_tree(tree)

@@ -3,7 +3,19 @@
 from memorytree.errors import MemoryTreeError
 from memorytree.forest import MemoryForest
 from memorytree.hits import Hit, HitMatrix, Hits, Receipt
+from memorytree.store import MemoryStore, open
 from memorytree.tree import Learned, MemoryTree
 
-__all__ = ["Hit", "HitMatrix", "Hits", "Learned", "MemoryForest", "MemoryTree", "MemoryTreeError", "Receipt"]
+__all__ = [
+    "Hit",
+    "HitMatrix",
+    "Hits",
+    "Learned",
+    "MemoryForest",
+    "MemoryStore",
+    "MemoryTree",
+    "MemoryTreeError",
+    "Receipt",
+    "open",
+]
 __version__ = "0.1.0"

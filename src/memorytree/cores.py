@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from memorytree import options
+from memorytree.engine import kernels
 from memorytree.engine.core import NO_TRACES, ONE_LEAF, Core
 from memorytree.engine.merge import merge_rows
 from memorytree.engine.state import LABEL, NONE, SLOT, Settings
@@ -245,7 +246,7 @@ class LearnedCore:
             first = progress.item()
             gone: list[tuple[int, int]] = []
             until = min(last, first + max(1, self._due() - len(self)))
-            if self.settings.capacity or ids[first] != NONE:
+            if self.settings.capacity or self._replaces(ids[first:until]):
                 until = first + 1  # a memory may have to go first
             self.raw.insert(X, ids, progress, until, gone)
             removed += gone
@@ -258,6 +259,14 @@ class LearnedCore:
             if len(self) >= self._due():
                 self.settle()
         return NONE
+
+    def _replaces(self, ids: np.ndarray) -> bool:
+        """Whether one of the ids to give is taken already, or is so once another has come."""
+        given = ids[ids != NONE]
+        if not len(given):
+            return False
+        taken = len(np.unique(given)) < len(given) or len(given) < len(ids)
+        return taken or any(kernels.locate(self.raw.tree, id)[1] != NONE for id in given)
 
     def _due(self) -> int:
         """At how many memories the directions are to be found (anew)."""
@@ -341,6 +350,12 @@ class LearnedCore:
         steps = np.array([first * (1 + self.trees.settings.reroutes)])
         return counts + self.trees.update(self.seen(X), traces, ids, rewards, steps, last)
 
+    def compare(self, X: Any, first: int, last: int, ids: np.ndarray) -> np.ndarray:
+        """How well the keys of memories fit, in the learned space."""
+        if self.trees is None:
+            return self.raw.compare(X, first, last, ids)
+        return _cosines(self.trees.compare(self.space.see(X, first, last), 0, last - first, ids[first:last]))
+
     def query(self, X: Any, rows: tuple[int, int], *question: Any) -> None:
         """Answer a range of rows; scores are cosines in the learned space."""
         bounds, excluded, ids, scores, traces, beam, explore, draw = question  # as in `Core.query`
@@ -362,5 +377,9 @@ class LearnedCore:
             explore,
             draw + first,
         )
-        # Unit vectors: the cosine is 1 - distance^2 / 2.
-        scores[part] = np.where(ids[part] == NONE, -np.inf, 1 - scores[part] ** 2 / 2)
+        scores[part] = _cosines(scores[part])
+
+
+def _cosines(scores: np.ndarray) -> np.ndarray:
+    """Scores by distance as cosines: between unit vectors the cosine is 1 - distance^2 / 2."""
+    return np.where(np.isneginf(scores), -np.inf, 1 - scores**2 / 2)

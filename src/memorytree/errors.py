@@ -34,3 +34,27 @@ class UnsupportedValue(MemoryTreeError, TypeError):
 
 class DamagedFile(MemoryTreeError, OSError):
     """A file that is not a saved tree, or no longer a whole one."""
+
+
+class StoreError(MemoryTreeError, OSError):
+    """A store that could not be read or written: a full disk, an I/O error, a directory that is no store."""
+
+
+class DamagedStore(StoreError):
+    """A store whose files contradict their checksums; `repair` saves what can be saved."""
+
+
+class StoreLocked(StoreError):
+    """Another writer has the store open; the message names it."""
+
+
+class StoreClosed(MemoryTreeError, ValueError):
+    """A store that was closed before it was used."""
+
+
+class ReadOnlyStore(MemoryTreeError, PermissionError):
+    """A change asked of a store that was opened for reading."""
+
+
+class ConflictingReward(MemoryTreeError, ValueError):
+    """A second, different reward for the same memory of the same receipt."""

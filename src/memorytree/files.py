@@ -8,11 +8,9 @@ import os
 import secrets
 import zipfile
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import msgpack
 import numpy as np
 
 from memorytree.checks import check_arrays
@@ -20,9 +18,10 @@ from memorytree.cores import LearnedCore, make
 from memorytree.engine import state as engine_state
 from memorytree.engine.core import Core
 from memorytree.engine.state import NONE, USED
-from memorytree.errors import DamagedFile, InvalidOption, UnsupportedValue
+from memorytree.errors import DamagedFile, InvalidOption
 from memorytree.keys import DenseKeys, NamedKeys, SparseKeys
 from memorytree.links import Links
+from memorytree.packing import packed, unpacked
 from memorytree.routing import Paper, Principal, Terms, TermsCore
 from memorytree.routing.terms import check_lists
 from memorytree.scoring import Metric, Values
@@ -30,8 +29,6 @@ from memorytree.scoring.own import ScoredCore
 from memorytree.scoring.valued import ValuedCore
 
 FORMAT = 3
-_ARRAY, _SCALAR, _TUPLE = 101, 102, 103  # msgpack extension types
-DEEPEST = 32
 OWN = {"name": "own"}  # stands for a scorer of the user's own, which no file can hold
 GROWING = ("id_keys", "id_rows")  # the other arrays without a counter have one length for life
 KINDS = {"dense": DenseKeys, "sparse": SparseKeys, "named": NamedKeys}
@@ -62,6 +59,14 @@ def state_of(tree: Any) -> dict[str, Any]:
             arrays[f"described.{width}"] = np.array(ids, np.int64)
     state |= {"kind": kind, "dimension": tree._keys.dimension, "vocabulary": tree._keys.vocabulary()}
     return state | {"routing": _plain(tree._core.routing), "arrays": arrays}
+
+
+def plain_options(tree: Any) -> dict[str, Any]:
+    """The options of a tree as plain data; a scorer of the user's own is only mentioned."""
+    options = {name: _plain(option) for name, option in tree._options.items()}
+    if not isinstance(options["scorer"], str | dict):
+        options["scorer"] = OWN
+    return options
 
 
 def _plain(option: Any) -> Any:
@@ -184,11 +189,11 @@ def save(tree: Any, path: str | os.PathLike, encode: Callable[[Any], Any] | None
     if not isinstance(state["options"]["scorer"], str | dict):
         state["options"]["scorer"] = OWN
     ids = np.array(list(state["values"]), np.int64)
-    values = _packed(list(state.pop("values").values()), encode)
+    values = packed(list(state.pop("values").values()), encode)
     arrays = state.pop("arrays", {})
     state["members"] = sorted(arrays)
     # Features named by huge ints would not fit msgpack: they are refused here, before anything is written.
-    manifest = _packed([state], None)
+    manifest = packed([state], None)
     members = {"manifest": _bytes(manifest), "values": _bytes(values), "ids": ids}
     members |= {f"array_{name}": array for name, array in arrays.items()}
     target = Path(path)
@@ -199,7 +204,7 @@ def save(tree: Any, path: str | os.PathLike, encode: Callable[[Any], Any] | None
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
-        _sync_directory(target.parent)
+        sync_directory(target.parent)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
@@ -215,12 +220,12 @@ def load(cls: Any, path: str | os.PathLike, decode: Callable[[Any], Any] | None,
             # Reading a member to its end is what compares its checksum.
             arrays = {name: np.load(io.BytesIO(file.read(name)), allow_pickle=False) for name in file.namelist()}
         arrays = {name.removesuffix(".npy"): array for name, array in arrays.items()}
-        [state] = _unpacked(arrays.pop("manifest").tobytes())
+        [state] = unpacked(arrays.pop("manifest").tobytes())
         if state["format"] != FORMAT:
             raise DamagedFile(f"{path} has format {state['format']}, this version reads {FORMAT}")
         if bool(state["options"]["trees"]) != issubclass(cls, MemoryForest):
             raise DamagedFile(f"{path} holds a {'forest' if state['options']['trees'] else 'tree'}, not a {cls.__name__}")
-        values = _unpacked(arrays.pop("values").tobytes())
+        values = unpacked(arrays.pop("values").tobytes())
         ids = arrays.pop("ids").tolist()
         state["arrays"] = {name.removeprefix("array_"): array for name, array in arrays.items()}
         if sorted(state["arrays"]) != state.pop("members") or len(values) != len(ids):
@@ -249,54 +254,13 @@ def _bytes(data: bytes) -> np.ndarray:
     return np.frombuffer(data, np.uint8)
 
 
-def _packed(values: list[Any], encode: Callable[[Any], Any] | None) -> bytes:
-    packer = msgpack.Packer(default=_extend, strict_types=True, autoreset=False)
-    packer.pack_array_header(len(values))
-    for value in values:
-        try:
-            data = encode(value) if encode else value
-            if isinstance(data, bytearray):
-                raise TypeError("a bytearray would come back as bytes")
-            packer.pack(data)
-        except (TypeError, ValueError, OverflowError, RecursionError) as error:
-            raise UnsupportedValue(
-                f"cannot save the value {value!r:.200}: {error}. Give encode= (and decode= to load) for such values"
-            ) from None
-    return packer.bytes()
-
-
-def _extend(value: Any, depth: int = 0) -> msgpack.ExtType:
-    """What msgpack does not know by itself: arrays, NumPy's scalars, tuples."""
-    if (type(value) is np.ndarray or isinstance(value, np.generic)) and not value.dtype.hasobject:
-        file = io.BytesIO()
-        np.save(file, np.asarray(value), allow_pickle=False)
-        return msgpack.ExtType(_ARRAY if type(value) is np.ndarray else _SCALAR, file.getvalue())
-    if type(value) is tuple:
-        if depth == DEEPEST:
-            raise ValueError(f"tuples may be nested {DEEPEST} deep")
-        deeper = partial(_extend, depth=depth + 1)
-        return msgpack.ExtType(_TUPLE, msgpack.packb(list(value), default=deeper, strict_types=True))
-    raise TypeError(f"{type(value).__name__} is neither msgpack data nor an array")
-
-
-def _unpacked(data: bytes) -> Any:
-    return msgpack.unpackb(data, ext_hook=_restore_extension, strict_map_key=False)
-
-
-def _restore_extension(code: int, data: bytes) -> Any:
-    if code == _TUPLE:
-        return tuple(_unpacked(data))
-    if code in (_ARRAY, _SCALAR):
-        array = np.load(io.BytesIO(data), allow_pickle=False)
-        return array if code == _ARRAY else array[()]
-    return msgpack.ExtType(code, data)
-
-
-def _sync_directory(directory: Path) -> None:
+def sync_directory(directory: Path) -> None:
     """Make a rename last; not every platform can open a directory."""
-    with contextlib.suppress(OSError):
+    try:
         handle = os.open(directory, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+    except OSError:
+        return
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -538,6 +538,30 @@ class MemoryTree:
                 return HitMatrix(ids, scores, self, keys, keys.keep_many(X, batch), traces)
             self._path_room = max(self._path_room, 2 * int(traces[:, STEPS].max()))
 
+    def compare(self, x: Any, ids: Iterable[int]) -> np.ndarray:
+        """How well some memories fit a key, each looked at, whatever routing would have found: one score for each id.
+
+        An id that no memory has scores minus infinity.
+
+        >>> tree = MemoryTree(seed=0)
+        >>> ids = tree.insert_many([[0.0], [1.0], [2.0]], ["zero", "one", "two"])
+        >>> tree.compare([1.5], [2, 0])
+        array([-0.5, -1.5], dtype=float32)
+        """
+        asked = options.ids("ids", ids)
+        scores = np.full(len(asked), -np.inf, np.float32)
+        keys: Any = self._keys or kind_for(x)
+        row = keys.one(x)
+        keys.check(row)
+        self._lock.acquire_read()
+        try:
+            there = np.array([id in self._values for id in asked.tolist()], bool)
+            if there.any():
+                scores[there] = self._core.compare(row, 0, 1, asked[None, there])[0]
+        finally:
+            self._lock.release_read()
+        return scores
+
     def _draws(self, given: int | None, n: int) -> int:
         """The first of n numbers that fix what chance decides."""
         if given is not None:

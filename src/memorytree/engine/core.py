@@ -170,6 +170,8 @@ class Core:
 
     def relearn(self, passes: int) -> None:
         """Cut everything anew; or, where routers train themselves, let all memories pass so often, and sweep."""
+        if not len(self):
+            return
         if self.routing.rebuilds:
             grow.regrow(self.tree, self.counters[ROOT], True)
         else:

@@ -138,6 +138,15 @@ class ScoredCore(CoreAround):
             raise InvalidOption(f"the scorer must return {len(ids)} numbers, none of them NaN; it returned {scores!r:.80}")
         return scores
 
+    def compare(self, X: Any, first: int, last: int, ids: np.ndarray) -> np.ndarray:
+        """How well memories fit by the scorer; -inf for those that are not there."""
+        scores = np.full((last - first, ids.shape[1]), -np.inf, np.float32)
+        for i in range(first, last):
+            there = [j for j, id in enumerate(ids[i].tolist()) if kernels.locate(self.base.tree, id)[1] != NONE]
+            if there:
+                scores[i - first, there] = self._scores(self._row(X, i), ids[i, there].tolist())
+        return scores
+
     def query(self, X: Any, rows: tuple[int, int], *question: Any) -> None:
         """Answer a range of rows: all memories of the leaves looked into are ranked by the scorer."""
         bounds, excluded, ids, scores, traces, beam, explore, draw = question  # as in `Core.query`

@@ -220,6 +220,18 @@ class ValuedCore(CoreAround):
         self.aims.rank(self.values.tree, counts, columns, found[None], fits[None], ids, scores)
         return ids[0].tolist(), scores[0].tolist()
 
+    def compare(self, X: Any, first: int, last: int, ids: np.ndarray) -> np.ndarray:
+        """How well memories, all of which are there, fit when they are the candidates."""
+        fits = self.base.compare(X, first, last, ids)
+        if not self.ready:
+            return fits
+        found = np.ascontiguousarray(ids[first:last])
+        best, scores = np.empty_like(found), np.empty_like(fits)
+        self.aims.rank(self.values.tree, self.aims.counts, self._columns(X, first, last), found, fits, best, scores)
+        # They come ranked; each score goes back to where its id was.
+        by_id = [dict(zip(*row, strict=True)) for row in zip(best.tolist(), scores.tolist(), strict=True)]
+        return np.array([[scored[id] for id in row] for scored, row in zip(by_id, found.tolist(), strict=True)], np.float32)
+
     def update(
         self, X: Any, traces: np.ndarray, ids: np.ndarray, rewards: np.ndarray, progress: np.ndarray, last: int
     ) -> Any:

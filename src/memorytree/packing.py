@@ -1,0 +1,73 @@
+"""Values as bytes and back: msgpack, with arrays, NumPy's scalars and tuples on top. No pickle."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import msgpack
+import numpy as np
+
+from memorytree.errors import UnsupportedValue
+
+_ARRAY, _SCALAR, _TUPLE = 101, 102, 103  # msgpack extension types
+DEEPEST = 32
+
+
+def packed(values: list[Any], encode: Callable[[Any], Any] | None = None) -> bytes:
+    """A list of values as one run of bytes; `UnsupportedValue` for what would not come back as it went."""
+    packer = msgpack.Packer(default=_extend, strict_types=True, autoreset=False)
+    packer.pack_array_header(len(values))
+    for value in values:
+        try:
+            data = encode(value) if encode else value
+            if isinstance(data, bytearray):
+                raise TypeError("a bytearray would come back as bytes")
+            packer.pack(data)
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            raise UnsupportedValue(
+                f"cannot save the value {value!r:.200}: {error}. Give encode= (and decode= to load) for such values"
+            ) from None
+    return packer.bytes()
+
+
+def _extend(value: Any, depth: int = 0) -> msgpack.ExtType:
+    """What msgpack does not know by itself: arrays, NumPy's scalars, tuples."""
+    if (type(value) is np.ndarray or isinstance(value, np.generic)) and not value.dtype.hasobject:
+        file = io.BytesIO()
+        np.save(file, np.asarray(value), allow_pickle=False)
+        return msgpack.ExtType(_ARRAY if type(value) is np.ndarray else _SCALAR, file.getvalue())
+    if type(value) is tuple:
+        if depth == DEEPEST:
+            raise ValueError(f"tuples may be nested {DEEPEST} deep")
+        deeper = partial(_extend, depth=depth + 1)
+        return msgpack.ExtType(_TUPLE, msgpack.packb(list(value), default=deeper, strict_types=True))
+    raise TypeError(f"{type(value).__name__} is neither msgpack data nor an array")
+
+
+def packed_value(value: Any) -> bytes:
+    """One value as bytes; `UnsupportedValue` for what would not come back as it went."""
+    try:
+        if isinstance(value, bytearray):
+            raise TypeError("a bytearray would come back as bytes")
+        return msgpack.packb(value, default=_extend, strict_types=True)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise UnsupportedValue(
+            f"cannot keep the value {value!r:.200}: {error}. Values are JSON data, bytes, text or NumPy arrays"
+        ) from None
+
+
+def unpacked(data: bytes) -> Any:
+    """What bytes stand for."""
+    return msgpack.unpackb(data, ext_hook=_restore_extension, strict_map_key=False)
+
+
+def _restore_extension(code: int, data: bytes) -> Any:
+    if code == _TUPLE:
+        return tuple(unpacked(data))
+    if code in (_ARRAY, _SCALAR):
+        array = np.load(io.BytesIO(data), allow_pickle=False)
+        return array if code == _ARRAY else array[()]
+    return msgpack.ExtType(code, data)

@@ -1,0 +1,370 @@
+"""The truth about a store: one SQLite database in which every row carries a seal, a checksum of all that is in it.
+
+Every operation is one transaction and one row of `events`, which says what was done and what the whole then amounts to: how
+many memories and rewards there are, and a digest, the sum of all their seals. Memories that were removed stay, marked with
+the event that ended them, until a snapshot of the tree makes the events before it superfluous.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgpack
+
+from memorytree.errors import DamagedStore, StoreError
+
+FORMAT = 1
+PAGE_BYTES = 4096
+DIGEST_RANGE = 2**64
+
+SCHEMA = """
+CREATE TABLE facts (name TEXT PRIMARY KEY, value BLOB NOT NULL, seal BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE events (
+    at INTEGER PRIMARY KEY, kind TEXT NOT NULL, body BLOB NOT NULL, time REAL NOT NULL,
+    memories INTEGER NOT NULL, rewards INTEGER NOT NULL, digest BLOB NOT NULL,
+    next_id INTEGER NOT NULL, next_record INTEGER NOT NULL, next_lesson INTEGER NOT NULL, next_reward INTEGER NOT NULL,
+    seal BLOB NOT NULL
+);
+CREATE TABLE memories (
+    record INTEGER PRIMARY KEY, id INTEGER NOT NULL, key BLOB NOT NULL, value BLOB NOT NULL, metadata BLOB,
+    label, features BLOB, created REAL NOT NULL, expires REAL, added INTEGER NOT NULL, seal BLOB NOT NULL,
+    ended INTEGER
+);
+CREATE INDEX ended ON memories (ended) WHERE ended IS NOT NULL;
+CREATE TABLE lessons (
+    lesson INTEGER PRIMARY KEY, receipt BLOB NOT NULL UNIQUE, body BLOB NOT NULL, added INTEGER NOT NULL, seal BLOB NOT NULL
+);
+CREATE TABLE feedback (
+    number INTEGER PRIMARY KEY, lesson INTEGER NOT NULL, memory INTEGER NOT NULL, reward REAL NOT NULL, time REAL NOT NULL,
+    added INTEGER NOT NULL, seal BLOB NOT NULL, UNIQUE (lesson, memory)
+);
+"""
+
+SEALED = ("facts", "events", "memories", "lessons", "feedback")
+
+
+class State(NamedTuple):
+    """What the whole amounts to after an event."""
+
+    memories: int = 0
+    rewards: int = 0
+    digest: bytes = bytes(8)
+    next_id: int = 0
+    next_record: int = 1
+    next_lesson: int = 1
+    next_reward: int = 1
+
+
+class Event(NamedTuple):
+    """One operation: its number, what was done, and what the whole then amounts to."""
+
+    at: int
+    kind: str
+    body: bytes
+    time: float
+    state: State
+
+
+def event_of(row: Sequence[Any]) -> Event:
+    """The event in a row of events."""
+    at, kind, body, time, *state, _ = row
+    return Event(at, kind, body, time, State(*state))
+
+
+class Memory(NamedTuple):
+    """One row of memories; `seal` is over all that stands before it."""
+
+    record: int
+    id: int
+    key: bytes
+    value: bytes
+    metadata: bytes | None
+    label: str | int | None
+    features: bytes | None
+    created: float
+    expires: float | None
+    added: int
+    seal: bytes
+
+
+class Lesson(NamedTuple):
+    """What a query was and returned, kept once somebody has rewarded it."""
+
+    lesson: int
+    receipt: bytes
+    body: bytes
+    added: int
+    seal: bytes
+
+
+class Reward(NamedTuple):
+    """The reward of one memory of a lesson."""
+
+    number: int
+    lesson: int
+    memory: int
+    reward: float
+    time: float
+    added: int
+    seal: bytes
+
+
+def seal_of(*fields: Any) -> bytes:
+    """The checksum of a row: eight bytes that depend on every bit of it."""
+    return blake2b(msgpack.packb(fields), digest_size=8).digest()
+
+
+def sealed(kind: Any, *fields: Any) -> Any:
+    """A row of a kind with its seal."""
+    return kind(*fields, seal_of(*fields))
+
+
+def is_whole(row: Sequence[Any]) -> bool:
+    """Whether a row is what was written: its last field is the seal of the others."""
+    try:
+        return bool(seal_of(*row[:-1]) == row[-1])
+    except (TypeError, ValueError, OverflowError):
+        return False
+
+
+def shifted(digest: bytes, gained: Iterable[bytes] = (), lost: Iterable[bytes] = ()) -> bytes:
+    """A digest after some seals have come and others gone."""
+    total = int.from_bytes(digest, "big")
+    total += sum(int.from_bytes(seal, "big") for seal in gained) - sum(int.from_bytes(seal, "big") for seal in lost)
+    return (total % DIGEST_RANGE).to_bytes(8, "big")
+
+
+@contextmanager
+def sqlite_errors(path: Path) -> Iterator[None]:
+    """Errors of SQLite as ours."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        name = getattr(error, "sqlite_errorname", "")
+        if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")) or not isinstance(error, sqlite3.OperationalError):
+            raise DamagedStore(f"{path} is damaged: {error}; `repair` saves what can be saved") from error
+        raise StoreError(f"{path}: {error} ({name or 'SQLite'}); nothing was changed") from error
+
+
+class Database:
+    """The database of a store. One connection, used by one thread at a time."""
+
+    def __init__(self, path: Path, *, durability: str = "full", read_only: bool = False):
+        self.path = path
+        self._lock = threading.RLock()
+        with sqlite_errors(path):
+            mode = "ro" if read_only else "rwc"
+            uri = f"{path.resolve().as_uri()}?mode={mode}"
+            self._connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=60)
+            try:
+                self._prepare(durability, read_only)
+            except BaseException:
+                self._connection.close()
+                raise
+
+    def _prepare(self, durability: str, read_only: bool) -> None:
+        run = self._connection.execute
+        run("PRAGMA cell_size_check = ON")
+        run("PRAGMA trusted_schema = OFF")
+        if not read_only:
+            run(f"PRAGMA page_size = {PAGE_BYTES}")  # of a new database; an old one keeps its own
+            run("PRAGMA journal_mode = WAL")
+            # In WAL mode FULL waits for the disk at every commit; NORMAL leaves the last commits to the system's cache.
+            run(f"PRAGMA synchronous = {'FULL' if durability == 'full' else 'NORMAL'}")
+            run("PRAGMA temp_store = MEMORY")
+
+    def close(self) -> None:
+        """Let go of the file."""
+        with self._lock:
+            self._connection.close()
+
+    # ---- writing
+
+    def create(self, facts: dict[str, Any]) -> None:
+        """Make the tables of a new store, and note what will never change."""
+        with self.transaction() as run:
+            for statement in SCHEMA.split(";\n"):
+                run(statement)
+            self._note(run, facts)
+
+    def note(self, facts: dict[str, Any]) -> None:
+        """Set facts about the store."""
+        with self.transaction() as run:
+            self._note(run, facts)
+
+    @staticmethod
+    def _note(run: Any, facts: dict[str, Any]) -> None:
+        for name, fact in facts.items():
+            value = msgpack.packb(fact)
+            run("INSERT OR REPLACE INTO facts VALUES (?, ?, ?)", (name, value, seal_of(name, value)))
+
+    def commit(
+        self,
+        event: Event,
+        *,
+        memories: Sequence[Memory] = (),
+        ended: Sequence[int] = (),
+        lessons: Sequence[Lesson] = (),
+        rewards: Sequence[Reward] = (),
+        facts: dict[str, Any] | None = None,
+    ) -> None:
+        """One operation, whole or not at all."""
+        with self.transaction() as run:
+            many = self._connection.executemany
+            if memories:
+                many(f"INSERT INTO memories VALUES ({', '.join('?' * 11)}, NULL)", memories)
+            if ended:
+                many("UPDATE memories SET ended = ? WHERE record = ?", [(event.at, record) for record in ended])
+            many("INSERT INTO lessons VALUES (?, ?, ?, ?, ?)", lessons)
+            many("INSERT INTO feedback VALUES (?, ?, ?, ?, ?, ?, ?)", rewards)
+            if facts:
+                self._note(run, facts)
+            row = (*event[:4], *event.state)
+            run(f"INSERT INTO events VALUES ({', '.join('?' * 12)})", (*row, seal_of(*row)))
+
+    def trim(self, at: int) -> None:
+        """Let go of what only mattered before an event, because a snapshot holds the tree as it was then."""
+        with self.transaction() as run:
+            run("DELETE FROM memories WHERE ended <= ?", (at,))
+            run("DELETE FROM events WHERE at < ?", (at,))
+
+    @contextmanager
+    def transaction(self) -> Iterator[Any]:
+        """Do all or nothing."""
+        with self._lock, sqlite_errors(self.path):
+            run = self._connection.execute
+            run("BEGIN IMMEDIATE")
+            try:
+                yield run
+                run("COMMIT")
+            except BaseException:
+                try:
+                    run("ROLLBACK")
+                except sqlite3.Error:
+                    pass  # the transaction has ended already; the first error says why
+                raise
+
+    def vacuum(self) -> None:
+        """Write the file anew without gaps."""
+        with self._lock, sqlite_errors(self.path):
+            self._connection.execute("VACUUM")
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    # ---- reading
+
+    def rows(self, query: str, *arguments: Any) -> list[tuple]:
+        """All rows of a query."""
+        with self._lock, sqlite_errors(self.path):
+            return self._connection.execute(query, arguments).fetchall()
+
+    def stream(self, query: str) -> Iterator[tuple]:
+        """The rows of a query one by one."""
+        with self._lock, sqlite_errors(self.path):
+            yield from self._connection.execute(query)
+
+    @contextmanager
+    def as_of_now(self) -> Iterator[None]:
+        """Read everything inside as it is at one moment, whatever a writer does meanwhile."""
+        with self._lock, sqlite_errors(self.path):
+            self._connection.execute("BEGIN")
+            try:
+                yield
+            finally:
+                self._connection.execute("COMMIT")
+
+    def copy_to(self, path: Path) -> None:
+        """Write a copy of the database as it is now."""
+        with self._lock, sqlite_errors(path):
+            copy = sqlite3.connect(path)
+            try:
+                self._connection.backup(copy)
+            finally:
+                copy.close()
+
+    def version(self) -> int:
+        """A number that changes when another connection has written."""
+        with self._lock, sqlite_errors(self.path):
+            return int(self._connection.execute("PRAGMA data_version").fetchone()[0])
+
+    def facts(self) -> dict[str, Any]:
+        """What is known about the store."""
+        found = {}
+        for name, value, seal in self.rows("SELECT name, value, seal FROM facts"):
+            if seal_of(name, value) != seal:
+                raise DamagedStore(f"{self.path}: the fact {name!r} is damaged; `repair` saves what can be saved")
+            found[name] = msgpack.unpackb(value)
+        return found
+
+    def events(self, after: int) -> list[Event]:
+        """The events after one, in order; `DamagedStore` if one of them is missing or not whole."""
+        found: list[Event] = []
+        for row in self.rows("SELECT * FROM events WHERE at > ? ORDER BY at", after):
+            if not is_whole(row) or row[0] != after + len(found) + 1:
+                raise DamagedStore(f"{self.path}: event {row[0]} is damaged; `repair` saves what can be saved")
+            found.append(event_of(row))
+        return found
+
+    def last_event(self) -> Event | None:
+        """The newest event."""
+        [newest] = self.rows("SELECT max(at) FROM events")[0]
+        return None if newest is None else self.events(newest - 1)[0]
+
+    def first_event(self) -> int | None:
+        """The number of the oldest event that is kept."""
+        return self.rows("SELECT min(at) FROM events")[0][0]
+
+    def memories(self, first: int, last: int) -> list[Memory]:
+        """The memories of some records, removed ones as well."""
+        columns = ", ".join(Memory._fields)
+        query = f"SELECT {columns} FROM memories WHERE record BETWEEN ? AND ? ORDER BY record"
+        return self._whole(Memory, self.rows(query, first, last), first, last)
+
+    def live_memories(self, batch: int = 10_000) -> Iterator[list[Memory]]:
+        """All memories that were not removed, in order, some at a time."""
+        columns = ", ".join(Memory._fields)
+        after = 0
+        while True:
+            query = f"SELECT {columns} FROM memories WHERE record > ? AND ended IS NULL ORDER BY record LIMIT ?"
+            found = self._whole(Memory, self.rows(query, after, batch))
+            if not found:
+                return
+            after = found[-1].record
+            yield found
+
+    def ended(self, records: Iterable[int]) -> set[int]:
+        """Which of some records have ended."""
+        marks = [(record, self.rows("SELECT ended FROM memories WHERE record = ?", record)) for record in records]
+        return {record for record, found in marks if not found or found[0][0] is not None}
+
+    def rewards(self, first: int, last: int) -> list[Reward]:
+        """Some rewards by their numbers."""
+        rows = self.rows("SELECT * FROM feedback WHERE number BETWEEN ? AND ? ORDER BY number", first, last)
+        return self._whole(Reward, rows, first, last)
+
+    def lesson(self, number: int) -> Lesson:
+        """A lesson by its number."""
+        return self._whole(Lesson, self.rows("SELECT * FROM lessons WHERE lesson = ?", number), number, number)[0]
+
+    def lesson_of(self, receipt: bytes) -> tuple[int, dict[int, float]] | None:
+        """The number of the lesson that a receipt became, and the rewards it has had."""
+        found = self.rows("SELECT lesson FROM lessons WHERE receipt = ?", receipt)
+        if not found:
+            return None
+        return found[0][0], dict(self.rows("SELECT memory, reward FROM feedback WHERE lesson = ?", found[0][0]))
+
+    def _whole(self, kind: Any, rows: list[tuple], first: int | None = None, last: int | None = None) -> list:
+        """Rows as a kind; `DamagedStore` if one is not whole, or missing from a range that must be complete."""
+        for row in rows:
+            if not is_whole(row):
+                raise DamagedStore(
+                    f"{self.path}: {kind.__name__.lower()} {row[0]} is damaged; `repair` saves what can be saved"
+                )
+        if first is not None and last is not None and len(rows) != last - first + 1:
+            raise DamagedStore(f"{self.path}: {kind.__name__.lower()} rows are missing between {first} and {last}")
+        return [kind(*row) for row in rows]

@@ -1,0 +1,218 @@
+"""Stores to and from elsewhere: JSON Lines, and copies of a whole store."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import numpy as np
+import scipy.sparse
+
+from memorytree import files
+from memorytree.errors import InvalidOption, StoreError
+from memorytree.packing import unpacked
+from memorytree.progress import track
+from memorytree.store import key_codec, snapshots
+from memorytree.store.database import Memory
+from memorytree.store.layout import DATABASE, SNAPSHOTS
+from memorytree.store.records import NEVER
+
+BATCH = 10_000
+
+
+# ---- JSON Lines
+
+
+def export(store: Any, file: Any, progress: bool) -> int:
+    """Write all memories of a store, one a line."""
+    image, now, written = store._current(), time.time(), 0
+    kind = store._facts.get("keys", ("", 0))
+    with store._busy, store._database.as_of_now(), _opened(file, "w") as lines:
+        batches = -(-len(image.tree) // BATCH)
+        for memories in track(store._database.live_memories(BATCH), "exporting", progress, batches):
+            there = [memory for memory in memories if memory.id in image.tree and now < (memory.expires or NEVER)]
+            for memory, key in zip(there, key_codec.decoded(kind, [memory.key for memory in there]), strict=True):
+                lines.write(json.dumps(_line_of(memory, key), ensure_ascii=False) + "\n")
+            written += len(there)
+    return written
+
+
+def _line_of(memory: Memory, key: Any) -> dict[str, Any]:
+    """A memory as JSON data."""
+    line = {"id": memory.id, "key": _key_as_json(key), "value": as_json(unpacked(memory.value)), "created": memory.created}
+    optional = {
+        "metadata": memory.metadata and msgpack.unpackb(memory.metadata),
+        "expires": memory.expires,
+        "label": memory.label,
+        "features": memory.features and np.frombuffer(memory.features, np.float32).tolist(),
+    }
+    return line | {name: given for name, given in optional.items() if given is not None}
+
+
+def import_(store: Any, file: Any, progress: bool) -> int:
+    """Store the memories of a file, all or none of them."""
+    lines = []
+    with _opened(file, "r") as text:
+        for number, line in enumerate(track(text, "reading", progress), 1):
+            if line.strip():
+                try:
+                    lines.append(_memory_of(json.loads(line)))
+                except (ValueError, KeyError, TypeError, AttributeError) as error:
+                    raise InvalidOption(f"line {number} is not a memory: {error}") from None
+    if not lines:
+        return 0
+    features = [line.get("features") for line in lines]
+    store.insert_many(
+        _batch_of([line["key"] for line in lines]),
+        [line["value"] for line in lines],
+        ids=[line.get("id") for line in lines],
+        features=None if all(row is None for row in features) else features,
+        labels=[line.get("label") for line in lines],
+        metadata=[line.get("metadata") for line in lines],
+        times=[(line.get("created"), line.get("expires")) for line in lines],
+    )
+    return len(lines)
+
+
+def _batch_of(keys: list[Any]) -> Any:
+    """Keys, each by itself, as one batch."""
+    try:
+        return scipy.sparse.vstack(keys, "csr") if scipy.sparse.issparse(keys[0]) else keys
+    except (ValueError, TypeError) as error:
+        raise InvalidOption(f"the keys are not all of one kind: {error}") from None
+
+
+def _memory_of(line: dict[str, Any]) -> dict[str, Any]:
+    """What `line_of` wrote, as Python data; id, metadata, label, features and times may be absent."""
+    if not isinstance(line, dict) or not {"key", "value"} <= line.keys():
+        raise ValueError('a memory is an object with at least "key" and "value"')
+    unknown = line.keys() - {"id", "key", "value", "created", "metadata", "expires", "label", "features"}
+    if unknown:
+        raise ValueError(f"there is no {sorted(unknown)[0]!r} in a memory")
+    return line | {"key": _key_from_json(line["key"]), "value": from_json(line["value"])}
+
+
+def _key_as_json(key: Any) -> Any:
+    """Dense keys are lists of numbers, named ones lists of pairs, sparse ones {"$sparse": pairs, "columns": n}."""
+    if scipy.sparse.issparse(key):
+        weights = zip(key.indices.tolist(), key.data.tolist(), strict=True)
+        return {"$sparse": [list(pair) for pair in weights], "columns": key.shape[1]}
+    return key.tolist() if isinstance(key, np.ndarray) else [list(pair) for pair in key.items()]
+
+
+def _key_from_json(key: Any) -> Any:
+    if isinstance(key, dict) and "$sparse" in key:
+        columns, weights = [column for column, _ in key["$sparse"]], [weight for _, weight in key["$sparse"]]
+        return scipy.sparse.csr_matrix((weights, columns, [0, len(columns)]), shape=(1, key["columns"]), dtype=np.float32)
+    if isinstance(key, dict):
+        return key
+    if key and isinstance(key[0], list):
+        return dict(map(tuple, key))
+    return key
+
+
+def as_json(value: Any) -> Any:
+    """A value as JSON data: bytes, arrays, tuples and maps with other keys than text are marked by a name with $."""
+    if isinstance(value, bytes):
+        return {"$bytes": base64.b64encode(value).decode()}
+    if isinstance(value, np.ndarray | np.generic):
+        array = np.asarray(value)
+        data = base64.b64encode(np.ascontiguousarray(array).tobytes()).decode()
+        mark = "$array" if isinstance(value, np.ndarray) else "$scalar"
+        return {mark: data, "dtype": array.dtype.str, "shape": list(array.shape)}
+    if isinstance(value, tuple):
+        return {"$tuple": [as_json(item) for item in value]}
+    if isinstance(value, list):
+        return [as_json(item) for item in value]
+    if isinstance(value, dict):
+        if all(isinstance(name, str) and not name.startswith("$") for name in value):
+            return {name: as_json(item) for name, item in value.items()}
+        return {"$map": [[as_json(name), as_json(item)] for name, item in value.items()]}
+    return value
+
+
+def from_json(data: Any) -> Any:
+    """What `as_json` made."""
+    if isinstance(data, list):
+        return [from_json(item) for item in data]
+    if not isinstance(data, dict):
+        return data
+    if "$bytes" in data:
+        return base64.b64decode(data["$bytes"])
+    if "$tuple" in data:
+        return tuple(from_json(item) for item in data["$tuple"])
+    if "$map" in data:
+        return {from_json(name): from_json(item) for name, item in data["$map"]}
+    for mark in ("$array", "$scalar"):
+        if mark in data:
+            dtype = np.dtype(data["dtype"])
+            if dtype.hasobject:
+                raise ValueError("arrays of Python objects are not taken")
+            array = np.frombuffer(base64.b64decode(data[mark]), dtype).reshape(data["shape"]).copy()
+            return array if mark == "$array" else array[()]
+    return {name: from_json(item) for name, item in data.items()}
+
+
+@contextmanager
+def _opened(file: Any, mode: str) -> Iterator[Any]:
+    """A text file: opened here if it is a path, else the caller's own."""
+    if not isinstance(file, str | os.PathLike):
+        yield file
+        return
+    if mode == "r":
+        with open(file, encoding="utf8") as lines:
+            yield lines
+        return
+    # Written aside, so that a full disk does not leave half a file under the name.
+    target = Path(file)
+    part = target.with_name(target.name + ".part")
+    try:
+        with open(part, "w", encoding="utf8") as lines:
+            yield lines
+            lines.flush()
+            os.fsync(lines.fileno())
+        os.replace(part, target)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+# ---- copies
+
+
+def backup(store: Any, path: str | os.PathLike) -> None:
+    """Copy a store as it is now. The caller sees to it that no snapshot is written meanwhile."""
+    target = Path(path)
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise StoreError(f"{target} is there already and not empty: a backup goes to a new directory")
+    part = target.with_name(target.name + ".part")
+    try:
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir(parents=True)
+        store._database.copy_to(part / DATABASE)
+        for _, snapshot in snapshots.found_in(store.path / SNAPSHOTS)[:1]:
+            shutil.copytree(snapshot, part / SNAPSHOTS / snapshot.name)
+        for copied in [part, *part.rglob("*")]:
+            files.sync_directory(copied) if copied.is_dir() else _sync_file(copied)
+        if target.exists():
+            target.rmdir()
+        os.rename(part, target)
+        files.sync_directory(target.parent)
+    except OSError as error:
+        shutil.rmtree(part, ignore_errors=True)
+        if isinstance(error, StoreError):
+            raise
+        raise StoreError(f"no backup could be made at {target}: {error}") from error
+
+
+def _sync_file(path: Path) -> None:
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())

@@ -1,0 +1,288 @@
+"""What is known of each memory beside its key: value, metadata, times. Values stay as bytes until somebody asks for them.
+
+A memory has a *place* here, a number that the tree keeps as its value. Places are given out once and never again, so a
+reader who has found a place may look there later. What lay in the last snapshot is read from its mapped files; the rest lies
+here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgpack
+import numpy as np
+
+from memorytree.errors import InvalidOption
+from memorytree.packing import packed_value, unpacked
+from memorytree.store.database import Memory
+
+FEW = 1000
+"""A filter that fits fewer memories than this is answered by looking at each of them."""
+
+NEVER = math.inf
+ABSENT = -1
+
+
+class Growing:
+    """An array that grows at its end."""
+
+    def __init__(self, dtype: Any, given: np.ndarray | None = None):
+        self._room = np.empty(64, dtype) if given is None else np.array(given, dtype)
+        self._length = 0 if given is None else len(given)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def extend(self, more: Any) -> None:
+        """Add numbers at the end."""
+        end = self._length + len(more)
+        if end > len(self._room):
+            self._room = np.concatenate([self._room[: self._length], np.empty(max(end, 64), self._room.dtype)])
+        self._room[self._length : end] = more
+        self._length = end
+
+    @property
+    def array(self) -> np.ndarray:
+        """What is in use."""
+        return self._room[: self._length]
+
+    def item(self, i: int) -> Any:
+        """One number."""
+        return self._room.item(i)
+
+
+class Column:
+    """One field of the metadata: for each place the code of its value, and for each code how many memories have it."""
+
+    def __init__(self, values: Iterable[Any] = (), codes: np.ndarray | None = None, alive: np.ndarray | None = None):
+        self.values = list(values)
+        self._code = {_comparable(value): code for code, value in enumerate(self.values)}
+        self.codes = Growing(np.int32, codes)
+        counted = self.codes.array if alive is None else self.codes.array[alive[: len(self.codes)]]
+        self.counts = np.bincount(counted[counted != ABSENT], minlength=len(self.values)).tolist()
+        self._sorted: tuple[np.ndarray, np.ndarray] | None = None  # places by code, up to where this was made
+
+    def code_for(self, value: Any) -> int:
+        """The code of a value, which one more memory has."""
+        code = self._code.setdefault(_comparable(value), len(self.values))
+        if code == len(self.values):
+            self.values.append(value)
+            self.counts.append(0)
+        self.counts[code] += 1
+        return code
+
+    def put(self, first: int, codes: np.ndarray) -> None:
+        """Note the codes at places from one on that lies behind all others."""
+        self.codes.extend(np.full(first - len(self.codes), ABSENT))
+        self.codes.extend(codes)
+
+    def at(self, place: int) -> int:
+        """The code at a place."""
+        return int(self.codes.item(place)) if place < len(self.codes) else ABSENT
+
+    def drop(self, place: int) -> None:
+        """The memory at a place has gone."""
+        code = self.at(place)
+        if code != ABSENT:
+            self.counts[code] -= 1
+
+    def codes_of(self, wanted: list[Any]) -> list[int]:
+        """The codes of those values that occur."""
+        return [self._code[known] for known in dict.fromkeys(map(_comparable, wanted)) if known in self._code]
+
+    def places(self, codes: list[int]) -> np.ndarray:
+        """The places that have one of these codes, of memories that have gone as well."""
+        all_codes = self.codes.array
+        fresh = 0 if self._sorted is None else len(all_codes) - len(self._sorted[0])
+        if self._sorted is None or fresh > FEW + len(all_codes) // 8:
+            order = np.argsort(all_codes, kind="stable")
+            self._sorted, fresh = (order, all_codes[order]), 0
+        order, ranked = self._sorted
+        runs = [order[slice(*np.searchsorted(ranked, [code, code + 1]))] for code in codes]
+        newest = len(all_codes) - fresh
+        return np.concatenate([*runs, newest + np.flatnonzero(np.isin(all_codes[newest:], codes))])
+
+
+class Filter:
+    """Which places fit a question: field by field one of the values given, and not yet expired."""
+
+    def __init__(self, records: Records, where: Mapping[str, Any] | None, now: float):
+        self._records, self._now = records, now
+        self._fields: list[tuple[Column, list[int]]] = []
+        self.at_most = math.inf  # no more memories than this can fit
+        for field, wanted in checked_where(where).items():
+            column = records.columns.get(field, Column())
+            codes = column.codes_of(wanted)
+            self._fields.append((column, codes))
+            self.at_most = min(self.at_most, sum(column.counts[code] for code in codes))
+
+    def fits(self, places: np.ndarray) -> np.ndarray:
+        """Whether each of some places fits."""
+        fitting = self._records.expires.array[places] > self._now
+        for column, codes in self._fields:
+            known = places < len(column.codes)
+            fitting &= known
+            fitting[known] &= np.isin(column.codes.array[places[known]], codes)
+        return fitting
+
+    def places(self) -> np.ndarray:
+        """All places that fit, in order; the smallest field finds them."""
+        if self._fields:
+            found = min(self._fields, key=lambda field: sum(field[0].counts[code] for code in field[1]))
+            candidates = np.sort(found[0].places(found[1]))
+        else:
+            candidates = np.arange(len(self._records))
+        candidates = candidates[self._records.alive.array[candidates]]
+        return candidates[self.fits(candidates)]
+
+
+class Records:
+    """The records of all memories, by place."""
+
+    def __init__(self, stored: dict[str, np.ndarray] | None = None):
+        stored = stored or {}
+        self.numbers = Growing(np.int64, stored.get("numbers"))  # of rows in the database
+        self.ids = Growing(np.int64, stored.get("ids"))
+        self.seals = Growing(np.uint64, stored.get("seals"))
+        self.created = Growing(np.float64, stored.get("created"))
+        self.expires = Growing(np.float64, stored.get("expires"))
+        self.alive = Growing(bool, np.ones(len(self.numbers), bool))
+        self.columns: dict[str, Column] = {}
+        for number, (field, values) in enumerate(unpacked(stored["fields"].tobytes()) if stored else []):
+            self.columns[field] = Column(values, stored[f"codes{number}"])
+        self._bounds = stored.get("bounds", np.zeros(1, np.int64))
+        self._mapped = memoryview(stored["values"]) if stored else memoryview(b"")  # type: ignore[arg-type]
+        self._fresh: list[bytes | None] = []  # behind those that are mapped
+        self.next_expiry = float(self.expires.array.min(initial=NEVER))
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def add(self, memories: list[Memory]) -> range:
+        """Take the records of new memories; returns their places."""
+        first = len(self)
+        self._fresh += [memory.value for memory in memories]
+        described = [(i, msgpack.unpackb(memory.metadata)) for i, memory in enumerate(memories) if memory.metadata]
+        codes: dict[str, np.ndarray] = {}
+        for i, metadata in described:
+            for field, value in metadata.items():
+                if field not in codes:
+                    codes[field] = np.full(len(memories), ABSENT, np.int32)
+                codes[field][i] = self.columns.setdefault(field, Column()).code_for(value)
+        for field, here in codes.items():
+            self.columns[field].put(first, here)
+        expires = [NEVER if memory.expires is None else memory.expires for memory in memories]
+        self.next_expiry = min(self.next_expiry, *expires)
+        self.ids.extend([memory.id for memory in memories])
+        self.seals.extend([int.from_bytes(memory.seal, "big") for memory in memories])
+        self.created.extend([memory.created for memory in memories])
+        self.expires.extend(expires)
+        self.alive.extend(np.ones(len(memories), bool))
+        self.numbers.extend([memory.record for memory in memories])
+        return range(first, len(self))
+
+    def drop(self, place: int) -> None:
+        """The memory at a place has gone."""
+        self.alive.array[place] = False
+        for column in self.columns.values():
+            column.drop(place)
+        if place >= len(self._bounds) - 1:
+            self._fresh[place - len(self._bounds) + 1] = None
+
+    def packed_value(self, place: int) -> Any:
+        """The value at a place as bytes; None once the memory has gone."""
+        mapped = len(self._bounds) - 1
+        if place >= mapped:
+            return self._fresh[place - mapped]
+        return self._mapped[self._bounds.item(place) : self._bounds.item(place + 1)] if self.alive.item(place) else None
+
+    def value(self, place: int) -> Any:
+        """The value at a place; None once the memory has gone."""
+        data = self.packed_value(place)
+        return None if data is None else unpacked(data)
+
+    def seal(self, place: int) -> bytes:
+        """The seal of the record at a place."""
+        return int(self.seals.item(place)).to_bytes(8, "big")
+
+    def metadata(self, place: int) -> dict[str, Any]:
+        """The metadata at a place."""
+        codes = ((field, column, column.at(place)) for field, column in self.columns.items())
+        return {field: column.values[code] for field, column, code in codes if code != ABSENT}
+
+    def stub(self, place: int) -> tuple[int, bytes]:
+        """What is left of a record when its memory has gone: its number and its seal."""
+        return int(self.numbers.item(place)), self.seal(place)
+
+    def expired(self, now: float) -> list[int]:
+        """The ids of memories that are there still but have expired."""
+        if now < self.next_expiry:
+            return []
+        return self.ids.array[self.alive.array & (self.expires.array <= now)].tolist()
+
+    def look_ahead(self) -> None:
+        """Find out when the next memory expires."""
+        self.next_expiry = float(self.expires.array[self.alive.array].min(initial=NEVER))
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All that a snapshot keeps: the memories that are there, in order of their places."""
+        places = np.flatnonzero(self.alive.array)
+        values = [self.packed_value(place) or b"" for place in places.tolist()]
+        arrays = {
+            name: getattr(self, name).array[places].copy() for name in ("numbers", "ids", "seals", "created", "expires")
+        }
+        fields = []
+        for number, (field, column) in enumerate(self.columns.items()):
+            codes = np.full(len(self), ABSENT, np.int32)
+            codes[: len(column.codes)] = column.codes.array
+            used, packed_codes = np.unique(codes[places], return_inverse=True)
+            start = int(len(used) > 0 and used[0] == ABSENT)
+            fields.append((field, [column.values[code] for code in used[start:].tolist()]))
+            arrays[f"codes{number}"] = (packed_codes.reshape(-1) - start).astype(np.int32)
+        arrays["fields"] = np.frombuffer(packed_value([list(field) for field in fields]), np.uint8)
+        arrays["bounds"] = np.concatenate([[0], np.cumsum([len(value) for value in values], dtype=np.int64)])
+        arrays["values"] = np.frombuffer(b"".join(values), np.uint8)
+        return arrays
+
+
+def _comparable(value: Any) -> Any:
+    """A value such that what is equal in JSON is equal here: true is not 1."""
+    return ("bool", value) if isinstance(value, bool) else value
+
+
+def _is_plain(value: Any) -> bool:
+    return value is None or isinstance(value, str | bool | int) or (isinstance(value, float) and math.isfinite(value))
+
+
+def checked_metadata(metadata: Any) -> bytes | None:
+    """Metadata as bytes: a mapping from names to text, numbers, booleans or None."""
+    if metadata is None or metadata == {}:
+        return None
+    if not isinstance(metadata, Mapping):
+        raise InvalidOption(f"metadata is a mapping {{name: value}}, not {type(metadata).__name__}")
+    for field, value in metadata.items():
+        if not isinstance(field, str) or not _is_plain(value):
+            raise InvalidOption(f"metadata maps names to text, numbers, booleans or None, not {field!r} to {value!r:.80}")
+    try:
+        return bytes(msgpack.packb(dict(metadata)))
+    except (OverflowError, ValueError) as error:
+        raise InvalidOption(f"metadata cannot be kept: {error}") from None
+
+
+def checked_where(where: Any) -> dict[str, list[Any]]:
+    """A filter as lists of the values that fit, by field."""
+    if where is None:
+        return {}
+    if not isinstance(where, Mapping):
+        raise InvalidOption(f'where is a mapping such as {{"user": "u17"}}, not {type(where).__name__}')
+    lists = {}
+    for field, wanted in where.items():
+        values = list(wanted) if isinstance(wanted, list | tuple | set | frozenset) else [wanted]
+        if not isinstance(field, str) or not all(map(_is_plain, values)):
+            raise InvalidOption(
+                f"where maps names to text, numbers, booleans, None, or a list of these, not {field!r}: {wanted!r:.80}"
+            )
+        lists[field] = values
+    return lists

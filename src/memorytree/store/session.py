@@ -1,0 +1,272 @@
+"""An open store: its lock, its database, its image in memory, and how an operation is made to last.
+
+What is to be done is committed to the database first, then done to the image: an operation that fails leaves both as they
+were, and one that was acknowledged is there after a crash.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+import msgpack
+
+from memorytree import files
+from memorytree.errors import DamagedStore, InvalidOption, MemoryTreeError, ReadOnlyStore, StoreClosed, StoreError
+from memorytree.forest import MemoryForest
+from memorytree.store import snapshots
+from memorytree.store.database import FORMAT, Database, Event, Lesson, Memory, Reward, State, shifted
+from memorytree.store.image import Image
+from memorytree.store.layout import DATABASE, LOCK, SNAPSHOTS, check_directory
+from memorytree.store.writer_lock import WriterLock
+from memorytree.tree import MemoryTree
+
+# A snapshot is due when as much has happened since the last as there are memories, and at least so much.
+OFTEN_ENOUGH = 20_000
+
+
+class Session:
+    """What a `MemoryStore` does beneath its face."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike,
+        *,
+        mode: str = "w",
+        durability: str = "full",
+        settings: Mapping[str, Any] | None = None,
+        **options: Any,
+    ):
+        if mode not in ("w", "r"):
+            raise InvalidOption(f'mode is "w" or "r", not {mode!r}')
+        if durability not in ("full", "normal"):
+            raise InvalidOption(f'durability is "full" or "normal", not {durability!r}')
+        self.path = Path(path)
+        self._reader = mode == "r"
+        self._busy = threading.RLock()  # held by whoever writes, or follows another writer
+        self._scorer = options.get("scorer")
+        self._image: Image | None = None
+        self._open = False
+        check_directory(self.path, make=not self._reader)
+        self._lock = None if self._reader else WriterLock(self.path / LOCK)
+        try:
+            self._database = Database(self.path / DATABASE, durability=durability, read_only=self._reader)
+            try:
+                self._facts = self._settled(settings, options)
+                self._load()
+            except BaseException:
+                self._database.close()
+                raise
+        except BaseException:
+            if self._lock:
+                self._lock.release()
+            raise
+        self._open = True
+
+    def _settled(self, settings: Mapping[str, Any] | None, given: dict[str, Any]) -> dict[str, Any]:
+        """What is settled about this store: read, or for a new one written. Options that differ are refused."""
+        kind = MemoryForest if given.get("trees") else MemoryTree
+        asked = files.plain_options(kind(**given))
+        if not self._database.rows("SELECT name FROM sqlite_master"):
+            if self._reader:
+                raise StoreError(f"{self.path} is not a store yet: open it for writing first")
+            new: dict[str, Any] = {
+                "format": FORMAT, "identity": secrets.token_bytes(8), "made": time.time(), "options": asked, "lineage": 0,
+                "settings": dict(settings or {}),
+            }  # fmt: skip
+            try:
+                msgpack.packb(new)
+            except (TypeError, ValueError, OverflowError) as error:
+                raise InvalidOption(f"settings are JSON data: {error}") from None
+            self._database.create(new)
+            files.sync_directory(self.path)
+            files.sync_directory(self.path.parent)
+        facts = self._database.facts()
+        if facts.get("format") != FORMAT:
+            raise StoreError(f"{self.path} has format {facts.get('format')}, this version reads {FORMAT}")
+        for name in ("identity", "options", "settings", "lineage"):
+            if name not in facts:
+                raise DamagedStore(f"{self.path / DATABASE}: the fact {name!r} is missing")
+        for name, option in given.items():
+            if option is not None and asked[name] != facts["options"][name]:
+                raise InvalidOption(
+                    f"{self.path} was made with {name}={facts['options'][name]!r}; that is settled, so not {option!r}"
+                )
+        return facts
+
+    def _load(self) -> None:
+        """Make the image of what is in the database."""
+        for attempt in range(5):
+            version = self._database.version()
+            try:
+                with self._database.as_of_now():
+                    image, damage = Image.load(self._database, self.path / SNAPSHOTS, self._scorer)
+                    last = self._database.last_event()
+                    facts = self._database.facts()
+                break
+            except StoreError:
+                # A writer may have replaced the snapshot meanwhile; then a second look finds the new one.
+                if not self._reader or attempt == 4:
+                    raise
+        for what in damage:
+            warnings.warn(f"{what}; the tree was made from the database instead", stacklevel=4)
+        self._state = State() if last is None else last.state
+        self._facts, self._last, self._version, self._image = facts, image.at, version, image
+        if image.lineage != facts["lineage"] and not self._reader:
+            self._database.note({"lineage": image.lineage})
+            self._snapshot_quietly(image)
+
+    def _current(self) -> Image:
+        """The image, after everything that another writer has done."""
+        image = self._image
+        if image is not None and not self._reader:
+            return image
+        with self._busy:
+            if not self._open:
+                raise StoreClosed(f"{self.path} was closed")
+            if self._image is None:
+                self._load()
+            elif (version := self._database.version()) != self._version:
+                self._follow(self._image)
+                self._version = version
+            assert self._image is not None
+            return self._image
+
+    def _follow(self, image: Image) -> None:
+        """Do what a writer has done."""
+        with self._database.as_of_now():
+            first = self._database.first_event()
+            lost_track = first is not None and first > image.at + 1
+            if not lost_track:
+                image.follow(self._database)
+        if lost_track:
+            self._load()  # the writer has let go of what we have not seen yet; its snapshot has it
+
+    # ---- how an operation is made to last
+
+    @contextmanager
+    def _writing(self) -> Iterator[Image]:
+        """The image, to change; memories that have expired are let go first.
+
+        Should anything go wrong between the commit and the end of the change, the image is read again from the disk.
+        """
+        if self._reader:
+            raise ReadOnlyStore(f"{self.path} was opened for reading")
+        with self._busy:
+            image = self._current()
+            try:
+                self._forget_expired(image)
+                yield image
+            except MemoryTreeError:
+                if self._last != image.at:
+                    self._image = None
+                raise
+            except BaseException:
+                self._image = None
+                raise
+            if image.weight > max(OFTEN_ENOUGH, len(image.tree)):
+                self._snapshot_quietly(image)
+
+    def _forget_expired(self, image: Image) -> None:
+        now = time.time()
+        if image.records.next_expiry <= now:
+            expired = image.records.expired(now)
+            if expired:
+                self._remove(image, expired)
+            image.records.look_ahead()
+
+    def _remove(self, image: Image, ids: list[int]) -> None:
+        """Forget memories that are there."""
+        ended = [image.records.stub(image.tree.get(id)) for id in ids]
+        event = self._commit(image, "remove", ids, ended=ended)
+        image.remove(ids)
+        image.at = event.at
+
+    def _commit(
+        self,
+        image: Image,
+        kind: str,
+        body: Any,
+        *,
+        memories: Sequence[Memory] = (),
+        ended: Sequence[tuple[int, bytes]] = (),
+        lessons: Sequence[Lesson] = (),
+        rewards: Sequence[Reward] = (),
+        next_id: int | None = None,
+        facts: dict[str, Any] | None = None,
+    ) -> Event:
+        """Make an operation last. What has left the tree for want of room ends with it."""
+        ended = [*ended, *image.evicted]
+        old = self._state
+        gained = (row.seal for rows in (memories, lessons, rewards) for row in rows)
+        state = State(
+            memories=old.memories + len(memories) - len(ended),
+            rewards=old.rewards + len(rewards),
+            digest=shifted(old.digest, gained, (seal for _, seal in ended)),
+            next_id=old.next_id if next_id is None else next_id,
+            next_record=old.next_record + len(memories),
+            next_lesson=old.next_lesson + len(lessons),
+            next_reward=old.next_reward + len(rewards),
+        )
+        event = Event(image.at + 1, kind, msgpack.packb(body), time.time(), state)
+        self._database.commit(
+            event, memories=memories, ended=[record for record, _ in ended], lessons=lessons, rewards=rewards, facts=facts
+        )
+        self._state, self._last, image.evicted = state, event.at, []
+        if facts:
+            self._facts |= facts
+        return event
+
+    # ---- snapshots
+
+    def checkpoint(self) -> None:
+        """Write a snapshot of the tree, so that the store opens quickly, and let go of what it makes superfluous."""
+        with self._writing() as image:
+            self._snapshot(image)
+
+    def _snapshot(self, image: Image) -> None:
+        if image.at == 0:
+            return
+        try:
+            snapshots.write(self.path / SNAPSHOTS, image.snapshot())
+        except OSError as error:
+            raise StoreError(f"no snapshot could be written: {error}; the memories themselves are safe") from error
+        image.weight = 0
+        self._database.trim(image.at)
+
+    def _snapshot_quietly(self, image: Image) -> None:
+        """The same where nobody asked for it: what fails is no reason for an operation to fail that has been done."""
+        try:
+            self._snapshot(image)
+        except StoreError as error:
+            image.weight = 0  # not again at every operation
+            warnings.warn(str(error), stacklevel=5)
+
+    def close(self) -> None:
+        """Write a snapshot if anything has changed, and let go of the files."""
+        with self._busy:
+            if not self._open:
+                return
+            image, self._open, self._image = self._image, False, None
+            try:
+                if image is not None and image.weight and not self._reader and self._last == image.at:
+                    self._snapshot_quietly(image)
+            finally:
+                self._database.close()
+                if self._lock:
+                    self._lock.release()
+
+    def __enter__(self) -> Self:
+        """The store itself."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Close."""
+        self.close()

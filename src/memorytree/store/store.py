@@ -1,0 +1,452 @@
+"""MemoryStore: a MemoryTree that lasts. This file is its face; `session.py` sees to it that everything lasts."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+
+from memorytree import options
+from memorytree.engine.state import NONE
+from memorytree.errors import ConflictingReward, InvalidOption, InvalidReceipt, InvalidReward, UnknownId
+from memorytree.inspection import Explanation, Stats
+from memorytree.packing import packed_value
+from memorytree.store import doctor, exchange, key_codec, tokens
+from memorytree.store.answers import StoredHitMatrix, StoredHits, dressed, filtered
+from memorytree.store.database import Lesson, Memory, Reward, sealed
+from memorytree.store.image import Image
+from memorytree.store.records import NEVER, checked_metadata
+from memorytree.store.session import Session
+from memorytree.store.tokens import Question
+from memorytree.tree import Learned
+
+
+class MemoryStore(Session):
+    """A memory that learns and lasts: the face of `MemoryTree` over a directory. `memorytree.open` makes one.
+
+    Args:
+        path: the directory.
+        mode: "w" to write (one writer at a time; a new store is made where there is none), "r" to read beside a writer.
+        durability: "full": what was acknowledged survives a power cut; "normal": it survives the end of the process.
+        settings: JSON data of the application's own, kept from when the store is made.
+        options: as for `MemoryTree` (and `trees=` for a forest), settled when the store is made.
+    """
+
+    # ---- what is there
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What the application has settled for itself when the store was made."""
+        return dict(self._facts["settings"])
+
+    @property
+    def operations(self) -> int:
+        """How many operations have made the store what it is; each insertion, removal or reward, one or many, counts one."""
+        return self._current().at
+
+    @property
+    def _identity(self) -> bytes:
+        return bytes(self._facts["identity"])
+
+    def _place(self, id: Any) -> int | None:
+        """Where the record of a memory lies; None if there is none or it has expired."""
+        image = self._current()
+        if id not in image.tree:
+            return None
+        place = image.tree.get(id)
+        if place is None or image.records.expires.item(place) <= time.time():
+            return None
+        return int(place)
+
+    def __len__(self) -> int:
+        image = self._current()
+        return len(image.tree) - len(image.records.expired(time.time()))
+
+    def __contains__(self, id: object) -> bool:
+        return self._place(id) is not None
+
+    def __iter__(self) -> Iterator[int]:
+        """The ids, in order of insertion."""
+        image = self._current()
+        expired = set(image.records.expired(time.time()))
+        return (id for id in image.tree if id not in expired)
+
+    def __getitem__(self, id: int) -> Any:
+        """The value of a memory."""
+        return self._current().records.value(self._there(id))
+
+    def get(self, id: int, default: Any = None) -> Any:
+        """The value of a memory, or a default."""
+        place = self._place(id)
+        return default if place is None else self._current().records.value(place)
+
+    def key(self, id: int) -> Any:
+        """The key of a memory, in the form in which keys were given."""
+        self._there(id)
+        return self._current().tree.key(id)
+
+    def metadata(self, id: int) -> dict[str, Any]:
+        """The metadata of a memory."""
+        return self._current().records.metadata(self._there(id))
+
+    def times(self, id: int) -> tuple[float, float | None]:
+        """When a memory was stored, and when it expires, in seconds since 1970."""
+        place, records = self._there(id), self._current().records
+        expires = records.expires.item(place)
+        return records.created.item(place), None if expires == NEVER else expires
+
+    def _there(self, id: Any) -> int:
+        place = self._place(id)
+        if place is None:
+            raise UnknownId(f"no memory has the id {id!r}; ids are whole numbers that insert returned or was given")
+        return place
+
+    def __repr__(self) -> str:
+        state = f"{len(self):,} memories" if self._open else "closed"
+        return f"<MemoryStore {str(self.path)!r}: {state}>"
+
+    # ---- writing
+
+    def insert(
+        self,
+        x: Any,
+        value: Any,
+        *,
+        id: int | None = None,
+        features: Any = None,
+        label: str | int | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        ttl: float | timedelta | None = None,
+    ) -> int:
+        """Store a memory and return its id, once it is sure to last.
+
+        Args:
+            x, id, features, label: as in `MemoryTree.insert`.
+            value: JSON data, bytes, text or a NumPy array.
+            metadata: {name: text, number, boolean or None}, for `query(where=...)`.
+            ttl: after so many seconds it is gone.
+        """
+        ids = np.array([NONE if id is None else options.whole("id", id, 0)])
+        with self._writing() as image:
+            keys, core = image.tree._begin(x)
+            row = keys.one(x)
+            keys.check(row)
+            data = [key_codec.encoded_kept(keys, keys.keep(x, row))]
+            given = None if features is None else options.features_for([features], 1, core)
+            times = [_times(time.time(), ttl)]
+            return int(self._insert(image, keys, data, [value], ids, given, [label], [metadata], times)[0])
+
+    def insert_many(
+        self,
+        X: Any,
+        values: Iterable[Any],
+        *,
+        ids: Sequence[int | None] | np.ndarray | None = None,
+        features: Any = None,
+        labels: Iterable[str | int | None] | None = None,
+        metadata: Mapping[str, Any] | Sequence[Mapping[str, Any] | None] | None = None,
+        ttl: float | timedelta | Sequence[float | timedelta | None] | None = None,
+        times: Sequence[tuple[float | None, float | None]] | None = None,
+    ) -> np.ndarray:
+        """Store a batch of memories, all or none of them, and return their ids.
+
+        Args:
+            X, values, ids, features, labels: as in `MemoryTree.insert_many`; an id that is None is the next free number.
+            metadata: one mapping for all, or a mapping or None for each.
+            ttl: one for all, or one for each.
+            times: instead of `ttl`: for each when it was made (None: now) and when it expires, in seconds since 1970.
+        """
+        values = options.listed(values)
+        numbers = options.ids_for(X, len(values), None)
+        if ids is not None:
+            taken = _one_each("ids", len(numbers), ids, False)
+            numbers = np.array([NONE if id is None else options.whole("id", id, 0) for id in taken], np.int64)
+        if not len(numbers):
+            return numbers
+        with self._writing() as image:
+            keys, core = image.tree._begin(X)
+            batch, n = keys.many(X)
+            data = key_codec.encoded(keys, X, batch)
+            given = None if features is None else options.features_for(features, n, core)
+            described = _one_each("mappings of metadata", n, metadata, isinstance(metadata, Mapping))
+            named = [None] * n if labels is None else options.listed(labels)
+            now = time.time()
+            lives = _one_each("ttl", n, ttl, ttl is None or isinstance(ttl, int | float | timedelta))
+            lasting = [_times(now, life) for life in lives]
+            if times is not None:
+                lasting = [(_moment(made, now), _moment(end, None)) for made, end in _one_each("times", n, times, False)]
+            return self._insert(image, keys, data, values, numbers, given, named, described, lasting)
+
+    def _insert(
+        self, image: Image, keys: Any, data: list[bytes], values: list, ids: np.ndarray, features: Any, labels: list,
+        metadata: Sequence, times: Sequence[tuple[float, float | None]],
+    ) -> np.ndarray:  # fmt: skip
+        """Store memories whose keys were checked."""
+        options.codes_for(labels, len(ids), {})
+        at, next_id, record = image.at + 1, self._state.next_id, self._state.next_record
+        memories: list[Memory] = []
+        ended: dict[int, tuple[int, bytes]] = {}  # by id, what a memory of the batch replaces
+        mine: dict[int, int] = {}
+        replaced = []
+        for i, given in enumerate(ids.tolist()):
+            id = next_id if given == NONE else given
+            next_id = max(next_id, id + 1)
+            if id in mine:
+                replaced.append((memories[mine[id]].record, memories[mine[id]].seal))
+            elif given != NONE and id in image.tree and id not in ended:
+                ended[id] = image.records.stub(image.tree.get(id))
+            mine[id] = i
+            label = labels[i]
+            memories.append(
+                sealed(
+                    Memory, record + i, id, data[i], packed_value(values[i]), checked_metadata(metadata[i]),
+                    int(label) if isinstance(label, np.integer) else label,
+                    None if features is None else features[i].tobytes(), *times[i], at,
+                )
+            )  # fmt: skip
+            ids[i] = id
+        kind = key_codec.kind_of(keys)
+        event = self._commit(
+            image, "insert", [record, record + len(memories) - 1], memories=memories, ended=[*ended.values(), *replaced],
+            next_id=next_id, facts=None if "keys" in self._facts else {"keys": list(kind)},
+        )  # fmt: skip
+        image.insert(memories, kind, self._database)
+        image.at = event.at
+        return ids
+
+    def remove(self, id: int) -> None:
+        """Forget a memory; `UnknownId` where there is none."""
+        self.remove_many([id])
+
+    def remove_many(self, ids: Iterable[int]) -> None:
+        """Forget memories, all or none of them; `UnknownId` where one is not there."""
+        with self._writing() as image:
+            there = list(dict.fromkeys(ids))
+            for id in there:
+                self._there(id)
+            if there:
+                self._remove(image, [int(id) for id in there])
+
+    # ---- learning
+
+    def reward(self, receipt_id: str, rewards: Mapping[int, float]) -> Learned:
+        """Say how useful memories were that a query returned, by the `receipt_id` of its hits.
+
+        The first reward of a memory counts; the same again changes nothing, a different one is a `ConflictingReward`.
+        """
+        if not isinstance(rewards, Mapping):
+            raise InvalidReward(f"rewards are a mapping {{memory id: number from 0 to 1}}, not {type(rewards).__name__}")
+        with self._writing() as image:
+            receipt, question = tokens.read(receipt_id, self._identity)
+            if rewards and "keys" in self._facts:
+                key_codec.check_key(self._facts["keys"], question.key)
+            given = dict(zip(rewards, options.rewards_for(len(rewards), rewards.values()).tolist(), strict=True))
+            return self._teach(image, [(receipt, question, given)])
+
+    def update(self, hits: StoredHits | str, rewards: Any) -> Learned:
+        """Say how useful the hits of a query were: for each a number in [0, 1], or None where none was observed."""
+        if isinstance(hits, str):
+            receipt_id, ids = hits, tokens.read(hits, self._identity)[1].ids
+        elif isinstance(hits, StoredHits):
+            receipt_id, ids = hits.receipt_id, hits.ids
+        else:
+            raise InvalidReceipt(f"update takes hits of this store or their receipt_id, not {type(hits).__name__}")
+        given = options.rewards_for(len(ids), rewards).tolist()
+        return self.reward(receipt_id, {id: reward for id, reward in zip(ids, given, strict=True) if not math.isnan(reward)})
+
+    def update_many(self, hits: StoredHitMatrix, rewards: Any) -> Learned:
+        """The same for a batch, as one operation: rewards is an n x k array, NaN where none was observed."""
+        if not isinstance(hits, StoredHitMatrix):
+            raise InvalidReceipt(f"update_many takes what query_many returned, not {type(hits).__name__}")
+        given = options.reward_matrix(hits.ids.shape, rewards)
+        with self._writing() as image:
+            lessons = []
+            for row, (ids, of_row) in enumerate(zip(hits.ids.tolist(), given.tolist(), strict=True)):
+                seen = {id: r for id, r in zip(ids, of_row, strict=True) if id != NONE and not math.isnan(r)}
+                if seen:
+                    lessons.append((*tokens.read(hits.receipt_id(row), self._identity), seen))
+            return self._teach(image, lessons)
+
+    def _teach(self, image: Image, given: Sequence[tuple[bytes, Question, dict[int, float]]]) -> Learned:
+        """Note rewards and learn from those that are new."""
+        now, at, state = time.time(), image.at + 1, self._state
+        lessons: list[Lesson] = []
+        rewards: list[Reward] = []
+        taught = []
+        for receipt, question, told in given:
+            number, known = self._database.lesson_of(receipt) or (state.next_lesson + len(lessons), None)
+            new = _new_rewards(question, told, known or {})
+            if not new:
+                continue
+            if known is None:
+                lessons.append(sealed(Lesson, number, receipt, question.packed(), at))
+            first = state.next_reward + len(rewards)
+            rewards += [sealed(Reward, first + i, number, id, reward, now, at) for i, (id, reward) in enumerate(new.items())]
+            taught.append((question, new))
+        if not taught:
+            return Learned(0, 0)
+        bounds = [state.next_reward, state.next_reward + len(rewards) - 1]
+        event = self._commit(image, "reward", bounds, lessons=lessons, rewards=rewards)
+        learned = image.teach(taught, self._facts["keys"])
+        image.at = event.at
+        return learned
+
+    def learn(self, passes: int = 1) -> None:
+        """The explicit learning step: routers learn, then every memory is placed by them."""
+        self._tidy("learn", options.whole("passes", passes, 1))
+
+    def sweep(self) -> int:
+        """Put every memory where today's routers send it, without learning; returns how many moved."""
+        return int(self._tidy("sweep", None))
+
+    def reroute(self, times: int) -> None:
+        """Take a random memory out and put it in again, `times` times."""
+        self._tidy("reroute", options.whole("times", times, 0))
+
+    def _tidy(self, kind: str, argument: Any) -> Any:
+        with self._writing() as image:
+            event = self._commit(image, kind, argument)
+            result = image.tidy(kind, event.body)
+            image.at = event.at
+            return result
+
+    # ---- reading
+
+    def query(
+        self,
+        x: Any,
+        k: int = 1,
+        *,
+        where: Mapping[str, Any] | None = None,
+        explore: float = 0.0,
+        beam: int = 1,
+        exclude: Iterable[int] | None = None,
+        draw: int | None = None,
+    ) -> StoredHits:
+        """The memories that fit a key best, at most k, best first.
+
+        Args:
+            x, k, explore, beam, exclude, draw: as in `MemoryTree.query`.
+            where: only memories with this metadata, such as {"user": "u17", "kind": ["fact", "task"]}. If there are k of
+                them, k are found.
+        """
+        image = self._current()
+        if where is None and (image.records.next_expiry == NEVER or image.records.next_expiry > time.time()):
+            hits = image.tree.query(x, k, explore=explore, beam=beam, exclude=exclude, draw=draw)
+        else:
+            hits = filtered(image, x, k, where, exclude, beam, explore=explore, draw=draw)
+        return dressed(self._identity, image, hits)
+
+    def query_many(
+        self,
+        X: Any,
+        k: int = 1,
+        *,
+        where: Mapping[str, Any] | None = None,
+        explore: float = 0.0,
+        beam: int = 1,
+        exclude: Sequence[Iterable[int]] | None = None,
+        draw: int | None = None,
+        threads: int = 1,
+    ) -> StoredHitMatrix:
+        """Answer a batch of queries, as a loop over `query` would; one filter for all."""
+        image = self._current()
+        asked: dict[str, Any] = {"explore": explore, "beam": beam, "draw": draw}
+        found = image.tree.query_many(X, k, exclude=exclude, threads=threads, **asked)
+        if where is not None or image.records.next_expiry <= time.time():
+            for i in range(len(found)):
+                row = X[i] if not hasattr(X, "tocsr") else X.tocsr()[i]
+                hits = filtered(image, row, k, where, None if exclude is None else exclude[i], **asked)
+                found.ids[i], found.scores[i] = NONE, -np.inf
+                found.ids[i, : len(hits)], found.scores[i, : len(hits)] = hits.ids, hits.scores
+        return StoredHitMatrix(self, image, found)
+
+    # ---- looking inside
+
+    def stats(self) -> Stats:
+        """Size, shape and balance of the tree, and the bytes it takes in memory."""
+        return self._current().tree.stats()
+
+    def explain(self, x: Any, k: int = 5) -> Explanation:
+        """Why a query for x returns what it does."""
+        image = self._current()
+        told = image.tree.explain(x, k)
+        candidates = [
+            replace(candidate, hit=candidate.hit._replace(value=image.records.value(candidate.hit.value)))
+            for candidate in told.candidates
+        ]
+        return replace(told, candidates=tuple(candidates))
+
+    def draw(self, ax: Any = None, *, depth: int = 4) -> Any:
+        """A picture of the tree: as text, or with matplotlib on the axes given (`ax=True` makes some)."""
+        return self._current().tree.draw(ax, depth=depth)
+
+    # ---- upkeep
+
+    def verify(self) -> doctor.Report:
+        """Read everything there is, and report all damage."""
+        with self._busy:
+            return doctor.verify(self.path, self._database, self._current())
+
+    def compact(self) -> None:
+        """Write the snapshot and the database anew, without what has been removed."""
+        with self._writing() as image:
+            self._snapshot(image)
+            self._database.vacuum()
+
+    def backup(self, path: str | os.PathLike) -> None:
+        """Copy the store as it is now to a new directory, while it is in use."""
+        with self._busy:
+            self._current()
+            exchange.backup(self, path)
+
+    def export(self, file: Any, *, progress: bool = False) -> int:
+        """Write all memories to a file (or a path) as JSON Lines; returns how many."""
+        return exchange.export(self, file, progress)
+
+    def import_(self, file: Any, *, progress: bool = False) -> int:
+        """Store the memories of a file (or a path) that `export` wrote, all or none of them; returns how many."""
+        return exchange.import_(self, file, progress)
+
+
+def _one_each(what: str, n: int, given: Any, one_for_all: bool) -> Sequence[Any]:
+    """One for each of n memories."""
+    if given is None or one_for_all:
+        return [given] * n
+    given = options.listed(given)
+    if len(given) != n:
+        raise InvalidOption(f"{n} memories need {n} {what}, not {len(given)}")
+    return given
+
+
+def _times(now: float, ttl: Any) -> tuple[float, float | None]:
+    """When a memory was made, and when it expires, if it lives so long from now."""
+    if isinstance(ttl, timedelta):
+        ttl = ttl.total_seconds()
+    return now, None if ttl is None else now + options.within("ttl", ttl, 0, 1e12)
+
+
+def _moment(given: Any, default: Any) -> Any:
+    """A moment in seconds since 1970, or a default."""
+    return default if given is None else options.within("a time", given, -1e15, 1e15)
+
+
+def _new_rewards(question: Question, told: dict[int, float], known: dict[int, float]) -> dict[int, float]:
+    """The rewards that were not known before; `ConflictingReward` for one that was, with another number."""
+    new = {}
+    for id, reward in told.items():
+        if id not in question.ids:
+            raise InvalidReward(f"memory {id!r} is not among the hits of this receipt: {question.ids}")
+        if id not in known:
+            new[int(id)] = reward
+        elif known[id] != reward:
+            raise ConflictingReward(
+                f"memory {id} of this receipt has had the reward {known[id]}; the first counts, so not {reward}"
+            )
+    return new

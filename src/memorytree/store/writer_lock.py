@@ -1,0 +1,42 @@
+"""One writer at a time: a lock on a file, which the system lets go of when the process ends, however it ends."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+import time
+from pathlib import Path
+
+from memorytree.errors import StoreLocked
+
+
+class WriterLock:
+    """The right to write to a store, held until it is released or the process ends."""
+
+    def __init__(self, path: Path):
+        self._file = open(path, "a+", encoding="utf8")  # noqa: SIM115  (held until release)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._file.seek(0)
+            holder = self._file.read()
+            self._file.close()
+            raise StoreLocked(f"{path.parent} is being written to by {_named(holder)}; one writer at a time") from None
+        self._file.truncate(0)
+        who = {"process": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
+        json.dump(who, self._file)
+        self._file.flush()
+
+    def release(self) -> None:
+        """Let others write."""
+        self._file.close()
+
+
+def _named(holder: str) -> str:
+    try:
+        who = json.loads(holder)
+        return f"process {who['process']} on {who['host']}, since {who['since']}"
+    except (ValueError, KeyError, TypeError):
+        return "another process"

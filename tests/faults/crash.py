@@ -1,0 +1,148 @@
+"""Kill a process that writes to a store, again and again, and see that nothing it acknowledged is lost.
+
+    python -m tests.faults.crash 1000
+
+A child applies a stream of operations and acknowledges each on a pipe; it is killed at a random moment. What the store
+then holds must be what an uncrashed twin holds after the same operations: all that were acknowledged, and at most the one
+that was under way. The next child goes on from there.
+"""
+
+import argparse
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+import memorytree
+from memorytree import files
+from memorytree.checks import check_tree
+from memorytree.store import doctor
+
+DIMENSIONS = 4
+SETTINGS = {"seed": 5, "routing": "paper", "leaf_factor": 1, "capacity": 60}
+
+
+def operate(store, seed: int) -> None:
+    """Do the next operation; which one depends only on the seed and on what the store holds."""
+    chance = np.random.default_rng([seed, store.operations])
+    what = chance.choice(["insert", "many", "replace", "remove", "reward", "tidy"], p=[0.35, 0.15, 0.1, 0.15, 0.2, 0.05])
+    ids = list(store)
+    key = chance.normal(size=DIMENSIONS).astype(np.float32)
+    if what in ("remove", "reward", "replace") and not ids:
+        what = "insert"
+    if what == "insert":
+        store.insert(key, {"number": store.operations}, metadata={"parity": store.operations % 2})
+    elif what == "many":
+        keys = chance.normal(size=(20, DIMENSIONS)).astype(np.float32)
+        store.insert_many(keys, [f"row {row}" for row in range(20)], metadata={"parity": None})
+    elif what == "replace":
+        store.insert(key, "replaced", id=ids[chance.integers(len(ids))])
+    elif what == "remove":
+        store.remove(ids[chance.integers(len(ids))])
+    elif what == "reward":
+        hits = store.query(key, k=3, explore=0.5, draw=store.operations)
+        store.update(hits, chance.random(len(hits)).round(2).tolist())
+    else:
+        store.reroute(3)
+
+
+def write_until_killed(path: Path, seed: int, pipe: int) -> None:
+    """The child: operate, acknowledge, and now and then tidy up, until the end."""
+    store = memorytree.open(path, **SETTINGS)
+    while True:
+        operate(store, seed)
+        os.write(pipe, b".")
+        if store.operations % 17 == 0:
+            store.checkpoint()
+        if store.operations % 101 == 0:
+            store.compact()
+
+
+def contents(store) -> dict:
+    """All that a store is, so that two can be compared, bit by bit; when something was stored does not count."""
+    tree = store._current().tree
+    state = files.state_of(tree)
+    state.pop("values")
+    arrays = {name: (array.shape, array.tobytes()) for name, array in state.pop("arrays", {}).items()}
+    probes = np.random.default_rng(0).normal(size=(5, DIMENSIONS)).astype(np.float32)
+    answers = [(hits.ids, hits.values, hits.scores) for hits in (store.query(probe, k=4) for probe in probes)]
+    filtered = [store.query(probe, k=4, where={"parity": 1}).ids for probe in probes]
+    return {
+        "held": {id: (store[id], store.metadata(id)) for id in store},
+        "tree": (repr(state), arrays),
+        "answers": answers,
+        "filtered": filtered,
+    }
+
+
+def kill_once(path: Path, seed: int, chance: random.Random) -> int:
+    """Fork a child that writes, kill it at a random moment, and return how many operations it acknowledged."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.close(read)
+            write_until_killed(path, seed, write)
+        finally:
+            os._exit(1)  # only reached by an error, whose trace has been printed by then
+    os.close(write)
+    acknowledged = 0
+    for _ in range(chance.randrange(1, 25)):
+        acknowledged += len(os.read(read, 1))
+    time.sleep(chance.random() * 0.004)
+    os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status), "the child ended by itself"
+    while rest := os.read(read, 4096):
+        acknowledged += len(rest)
+    os.close(read)
+    return acknowledged
+
+
+def run(kills: int, seed: int = 0, report=lambda line: None) -> int:
+    """So many kills; returns how many operations were acknowledged in all. Raises AssertionError if anything is lost."""
+    chance = random.Random(seed)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "store"
+        twin = memorytree.open(Path(folder) / "twin", durability="normal", **SETTINGS)
+        while twin.operations < 30:  # kernels are compiled before anybody forks
+            operate(twin, seed)
+        contents(twin)
+        twin.close()
+        twin = memorytree.open(Path(folder) / "second twin", durability="normal", **SETTINGS)
+        for kill in range(1, kills + 1):
+            least = twin.operations + kill_once(path, seed, chance)
+            with memorytree.open(path, mode="r") as store:
+                assert least <= store.operations <= least + 1, f"{least} acknowledged, {store.operations} there"
+                while twin.operations < store.operations:
+                    operate(twin, seed)
+                check_tree(store._current().tree)
+                mine, other = contents(store), contents(twin)
+                for part, content in mine.items():
+                    assert content == other[part], f"after kill {kill}: not the same {part}"
+            if kill % 10 == 0 or kill == kills:
+                damage = doctor.verify(path)
+                assert damage.ok, damage
+                report(f"{kill:,} kills, {twin.operations:,} operations acknowledged, nothing lost")
+        done = twin.operations
+        twin.close()
+    return done
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kills", type=int, nargs="?", default=1000)
+    parser.add_argument("--seed", type=int, default=0)
+    chosen = parser.parse_args()
+    run(chosen.kills, chosen.seed, lambda line: print(f"\r{line}", end="", flush=True))
+    print()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

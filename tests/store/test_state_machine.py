@@ -1,0 +1,181 @@
+"""A store against a dictionary, under every operation in any order, closed and opened again at any time."""
+
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+import memorytree
+from memorytree.checks import check_tree
+from memorytree.errors import ConflictingReward, UnknownId
+
+KEYS = st.lists(st.integers(-4, 4), min_size=3, max_size=3)
+VALUES = st.one_of(st.none(), st.integers(-5, 5), st.text(max_size=5), st.binary(max_size=5), st.lists(st.booleans()))
+USERS = st.sampled_from(["ann", "bob", "cleo"])
+
+
+class StoreAgainstDictionary(RuleBasedStateMachine):
+    """`self.model` is what the store must hold: id -> (key, value, metadata)."""
+
+    @initialize(capacity=st.sampled_from([None, None, 12]), routing=st.sampled_from(["principal", "paper"]))
+    def begin(self, capacity, routing):
+        self.folder = Path(tempfile.mkdtemp())
+        self.options = {"durability": "normal", "seed": 3, "routing": routing, "capacity": capacity, "leaf_factor": 1}
+        self.capacity = capacity
+        self.store = memorytree.open(self.folder / "store", **self.options)
+        self.twin = memorytree.open(self.folder / "twin", **self.options)  # never closed: what the other must stay equal to
+        self.model = {}
+        self.receipts = []
+
+    def both(self, do):
+        first, second = do(self.store), do(self.twin)
+        if isinstance(first, np.ndarray):
+            assert first.tolist() == second.tolist()
+        elif not hasattr(first, "receipt_id"):
+            assert first == second
+        return first
+
+    def keep_to_capacity(self):
+        if self.capacity:
+            there = set(self.store)
+            self.model = {id: held for id, held in self.model.items() if id in there}
+            assert len(self.model) <= self.capacity
+
+    @rule(key=KEYS, value=VALUES, user=USERS)
+    def insert(self, key, value, user):
+        id = self.both(lambda store: store.insert(key, value, metadata={"user": user}))
+        assert id not in self.model
+        self.model[id] = key, value, {"user": user}
+        self.keep_to_capacity()
+
+    @rule(
+        keys=st.lists(KEYS, min_size=1, max_size=8), value=VALUES, ids=st.lists(st.integers(0, 20), min_size=8, max_size=8)
+    )
+    def insert_many_by_id(self, keys, value, ids):
+        ids = list(ids[: len(keys)])
+        self.both(lambda store: store.insert_many(keys, [value] * len(keys), ids=ids))
+        for id, key in zip(ids, keys, strict=True):
+            self.model.pop(id, None)
+            self.model[id] = key, value, {}
+        self.keep_to_capacity()
+
+    @precondition(lambda self: self.model)
+    @rule(data=st.data())
+    def remove(self, data):
+        id = data.draw(st.sampled_from(sorted(self.model)))
+        self.both(lambda store: store.remove(id))
+        del self.model[id]
+
+    @rule(id=st.integers(0, 60))
+    def removing_what_is_not_there_is_an_error(self, id):
+        if id not in self.model:
+            with pytest.raises(UnknownId):
+                self.store.remove(id)
+
+    @precondition(lambda self: self.model)
+    @rule(key=KEYS, k=st.integers(1, 5), rewards=st.lists(st.sampled_from([0.0, 0.25, 1.0]), min_size=5, max_size=5))
+    def query_and_reward(self, key, k, rewards):
+        mine, other = self.store.query(key, k, explore=0.5, draw=k), self.twin.query(key, k, explore=0.5, draw=k)
+        assert (mine.ids, mine.values, mine.scores) == (other.ids, other.values, other.scores)
+        assert all(self.model[id][1] == value for id, value in zip(mine.ids, mine.values, strict=True))
+        given = dict(zip(mine.ids, rewards, strict=False))
+        assert self.store.reward(mine.receipt_id, given) == self.twin.reward(other.receipt_id, given)
+        self.receipts.append((mine.receipt_id, given))
+
+    @precondition(lambda self: self.receipts)
+    @rule(data=st.data())
+    def the_first_reward_counts(self, data):
+        receipt, given = data.draw(st.sampled_from(self.receipts))
+        assert self.store.reward(receipt, given) == (0, 0)
+        id, reward = next(iter(given.items()))
+        with pytest.raises(ConflictingReward):
+            self.store.reward(receipt, {id: (reward + 0.5) % 1})
+
+    @precondition(lambda self: self.model)
+    @rule(key=KEYS, k=st.integers(1, 6), users=st.lists(USERS, min_size=1, max_size=2))
+    def filtered_queries_find_all_that_fit(self, key, k, users):
+        hits = self.store.query(key, k, where={"user": users})
+        fitting = [id for id, (_, _, metadata) in self.model.items() if metadata.get("user") in users]
+        assert len(hits) == min(k, len(fitting))
+        assert set(hits.ids) <= set(fitting)
+        distances = sorted(np.linalg.norm(np.subtract(self.model[id][0], key)) for id in fitting)
+        assert np.allclose([-score for score in hits.scores], distances[:k])
+
+    @rule(what=st.sampled_from(["learn", "sweep", "reroute"]))
+    def tidy(self, what):
+        self.both(lambda store: store.reroute(3) if what == "reroute" else getattr(store, what)())
+
+    @rule()
+    def checkpoint(self):
+        self.store.checkpoint()
+
+    @rule()
+    def compact(self):
+        self.store.compact()
+
+    @rule()
+    def reopen(self):
+        self.store.close()
+        self.store = memorytree.open(self.folder / "store", durability="normal")
+
+    @rule()
+    def reopen_without_snapshot(self):
+        # As after a crash: nothing but what the database holds.
+        lock, self.store._lock = self.store._lock, None
+        self.store._database.close()
+        lock.release()
+        self.store = memorytree.open(self.folder / "store", durability="normal")
+
+    @invariant()
+    def holds_what_the_dictionary_holds(self):
+        if not hasattr(self, "store"):
+            return
+        assert list(self.store) == list(self.model)
+        assert len(self.store) == len(self.model)
+        for id, (key, value, metadata) in self.model.items():
+            assert self.store[id] == value
+            assert self.store.key(id).tolist() == key
+            assert self.store.metadata(id) == metadata
+        check_tree(self.store._current().tree)
+
+    def teardown(self):
+        if hasattr(self, "store"):
+            report = self.store.verify()
+            assert report.ok, report
+            with memorytree.open(self.folder / "store", mode="r") as reader:
+                assert list(reader) == list(self.model)
+            self.store.close()
+            self.twin.close()
+            shutil.rmtree(self.folder)
+
+
+TestStoreAgainstDictionary = StoreAgainstDictionary.TestCase
+TestStoreAgainstDictionary.settings = settings(max_examples=25, stateful_step_count=25)
+
+
+def test_an_expired_memory_is_never_returned(tmp_path, monkeypatch):
+    clock = [1000.0]
+    monkeypatch.setattr(time, "time", lambda: clock[0])
+    with memorytree.open(tmp_path / "store", seed=0) as store:
+        short = store.insert([1.0], "short", ttl=10)
+        long = store.insert([2.0], "long", ttl=100)
+        ever = store.insert([3.0], "ever")
+        assert store.query([1.0], k=3).ids == [short, long, ever]
+        clock[0] = 1011
+        assert store.query([1.0], k=3).ids == [long, ever]
+        assert list(store) == [long, ever]
+        assert len(store) == 2
+        assert short not in store
+        assert store.query_many([[1.0]], k=2).ids.tolist() == [[long, ever]]
+        with pytest.raises(UnknownId):
+            store[short]
+        store.insert([4.0], "new")
+        assert short not in store._current().tree
+        clock[0] = 1101
+        assert store.query([1.0], k=3).values == ["ever", "new"]
