@@ -4,6 +4,7 @@ from memorytree.errors import MemoryTreeError
 from memorytree.forest import MemoryForest
 from memorytree.hits import Hit, HitMatrix, Hits, Receipt
 from memorytree.store import MemoryStore, open
+from memorytree.text import Recall, TextHit, TextMemory
 from memorytree.tree import Learned, MemoryTree
 
 __all__ = [
@@ -15,7 +16,10 @@ __all__ = [
     "MemoryStore",
     "MemoryTree",
     "MemoryTreeError",
+    "Recall",
     "Receipt",
+    "TextHit",
+    "TextMemory",
     "open",
 ]
 __version__ = "0.1.0"

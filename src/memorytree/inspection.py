@@ -23,7 +23,7 @@ from memorytree.engine.state import (
 from memorytree.hits import Hit
 from memorytree.keys import DenseKeys
 from memorytree.routing import TermsCore
-from memorytree.scoring import Cosine
+from memorytree.scoring import Cosine, Distance
 from memorytree.scoring.valued import ValuedCore
 
 
@@ -202,7 +202,7 @@ def explain(tree: Any, x: Any, k: int) -> Explanation:
     for id, score in zip(ids[0].tolist(), scores[0].tolist(), strict=True):
         if id >= 0:
             _, slot = kernels.locate(core.tree, id)
-            parts = _parts(keys, row, core.arrays(), slot, isinstance(core.scorer, Cosine))
+            parts = _parts(keys, row, core.arrays(), slot, score if isinstance(core.scorer, Cosine) else None)
             candidates.append(Candidate(Hit(id, tree._values[id], score), parts))
     return Explanation(tuple(steps), node, int(nodes[node, COUNT]), tuple(candidates))
 
@@ -226,22 +226,25 @@ def _explain_terms(tree: Any, core: TermsCore, row: Any, k: int) -> Explanation:
     ids, scores = np.empty((1, k), np.int64), np.empty((1, k), np.float32)
     core.query(row, (0, 1), np.zeros(2, np.int64), NOBODY, ids, scores, NO_TRACES, 1, 0.0, 0)
     candidates = []
-    x = (row[0], row[1], row[2] * np.sqrt(core.importance(row[1])))
+    x = (row[0], row[1], row[2] * np.sqrt(core.weights(row[1])))
     for id, score in zip(ids[0].tolist(), scores[0].tolist(), strict=True):
         if id >= 0:
-            arrays, slot = core.place_of(id)
-            arrays["key_weights"] = arrays["key_weights"] * np.sqrt(core.importance(arrays["key_features"]))
-            parts = _parts(keys, x, arrays, slot, isinstance(core.raw.scorer, Cosine))
+            arrays, slot = core.place_of(id, learned=True)
+            arrays["key_weights"] = arrays["key_weights"] * np.sqrt(core.weights(arrays["key_features"]))
+            parts = _parts(keys, x, arrays, slot, None if isinstance(core.raw.scorer, Distance) else score)
             candidates.append(Candidate(Hit(id, tree._values[id], score), parts))
     return Explanation((), int(core.raw.counters[ROOT]), core.entries_read(row), tuple(candidates))
 
 
-def _parts(keys: Any, row: Any, arrays: dict[str, np.ndarray], slot: int, cosine: bool) -> tuple[tuple[Any, float], ...]:
-    """The three features that weigh most in a score: terms of the cosine, or of minus the squared distance."""
+def _parts(
+    keys: Any, row: Any, arrays: dict[str, np.ndarray], slot: int, score: float | None
+) -> tuple[tuple[Any, float], ...]:
+    """The three features that weigh most: parts of a score that is an overlap by some length, or of minus the squared
+    distance."""
     x, z = keys.weights(row), keys.weights_in(arrays, slot)
-    if cosine:
-        lengths = np.sqrt(sum(w * w for w in x.values()) * sum(w * w for w in z.values())) or 1.0
-        terms = {name: x[name] * z[name] / lengths for name in x.keys() & z.keys()}
+    if score is not None:
+        overlap = {name: x[name] * z[name] for name in x.keys() & z.keys()}
+        terms = {name: part * score / (sum(overlap.values()) or 1.0) for name, part in overlap.items()}
     else:
         terms = {name: -((x.get(name, 0.0) - z.get(name, 0.0)) ** 2) for name in x.keys() | z.keys()}
     heaviest = sorted(terms.items(), key=lambda term: (-abs(term[1]), str(term[0])))[:3]

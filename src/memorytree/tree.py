@@ -46,9 +46,10 @@ class MemoryTree:
         routing: "principal" (a full leaf is cut along its main direction, routers then stay), "paper" (routers train
             themselves as memories pass), "terms" (sparse keys only: lists of memories by term, and weights of terms that
             learn from rewards), or "auto": principal for dense keys, terms for sparse ones.
-        scorer: "distance" (the nearest fits best), "cosine", "metric" (dense keys: near in a space that is learned from
-            rewards), "values" (what values are like, by the features given with them, is learned to count as well), "linear"
-            (the paper's), or one of your own: a function (x, keys, features) -> scores.
+        scorer: "distance" (the nearest fits best), "cosine", "tfidf" (sparse keys: terms count by how few of the memories
+            that are there now have them), "metric" (near in a space that is learned from rewards), "values" (what values are
+            like, by the features given with them, is learned to count as well), "linear" (the paper's), or one of your own:
+            a function (x, keys, features) -> scores.
         balance: the paper's alpha: how strongly learning routers prefer even sides.
         leaf_factor: the paper's c: a leaf holds at most max(8, ceil(c ln n)) memories.
         reroutes: the paper's d: memories that are put in anew after each write, where routers learn.
