@@ -91,11 +91,12 @@ def remember(
             raise InvalidOption(f"--id is for a single text, not for {len(given)}")
         given[0]["id"] = id
     known = metadata_of(meta)
+    wanted: list[Any] = [one.get("id") for one in given]
     with working("remembering"), existing(TextMemory, store) as memory:
         ids = memory.remember_many(
             [one["text"] for one in given],
             metadata=[{**known, **one.get("metadata", {})} for one in given],
-            ids=[one.get("id") for one in given],
+            ids=wanted,
             ttl=[seconds(one.get("ttl", ttl)) for one in given],
         )
     if json:

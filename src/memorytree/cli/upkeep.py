@@ -14,6 +14,7 @@ from memorytree.cli.options import DEFAULT_STORE, AsJson, Store, examples
 from memorytree.cli.output import shows_progress, working, write, write_json
 from memorytree.cli.stores import existing
 from memorytree.errors import InvalidOption
+from memorytree.store import MemoryStore
 
 PICTURES = (".pdf", ".png", ".svg")
 
@@ -45,25 +46,41 @@ def draw(
     store: Store = DEFAULT_STORE,
     json: AsJson = False,
 ) -> None:
-    """A picture of the tree: as text, or to a file."""
+    """A picture of the tree: as text, or to a file.
+
+    A store for texts has no tree but lists of texts by word: the words that most texts have, and how much rewards have made
+    them count, five for each level.
+    """
     import memorytree
 
     if out is not None and out.suffix.lower() not in PICTURES:
         raise InvalidOption(f"a picture is a file that ends with {', '.join(PICTURES)}, not {out.name!r}")
     with working("drawing"), existing(memorytree.open, store, "r") as opened:
+        names = _words_in(opened)
         if out is None:
-            picture = opened.draw(depth=depth)
+            picture = opened.draw(depth=depth, names=names)
         else:
             import matplotlib
 
             matplotlib.use("Agg")
-            opened.draw(True, depth=depth).figure.savefig(out, bbox_inches="tight", dpi=150)
+            opened.draw(True, depth=depth, names=names).figure.savefig(out, bbox_inches="tight", dpi=150)
     if out is not None:
         write_json({"file": str(out)}) if json else write(f"the picture is in {out}")
     elif json:
         write_json({"picture": picture.splitlines()})
     else:
         write(picture)
+
+
+def _words_in(opened: MemoryStore) -> dict[int, str] | None:
+    """What the numbers of terms stand for, where these are words of texts."""
+    made_of = opened.settings.get("text")
+    if not isinstance(made_of, dict) or "recipe" not in made_of:
+        return None
+    from memorytree.text.features import features_by_number, words_of
+
+    words = {word for id in opened for word in words_of(opened[id])}
+    return {number: word for word in words for number, feature in features_by_number(word).items() if feature == word}
 
 
 @examples("memorytree verify", "memorytree verify --store notes && memorytree backup --store notes notes-copy")

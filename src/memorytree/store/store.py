@@ -389,9 +389,9 @@ class MemoryStore(Session):
         ]
         return replace(told, candidates=tuple(candidates))
 
-    def draw(self, ax: Any = None, *, depth: int = 4) -> Any:
-        """A picture of the tree: as text, or with matplotlib on the axes given (`ax=True` makes some)."""
-        return self._current().tree.draw(ax, depth=depth)
+    def draw(self, ax: Any = None, *, depth: int = 4, names: Mapping[Any, str] | None = None) -> Any:
+        """A picture of the tree, as `MemoryTree.draw` makes it."""
+        return self._current().tree.draw(ax, depth=depth, names=names)
 
     # ---- upkeep
 
