@@ -128,6 +128,7 @@ def _terms_as_bars(tree: Any, core: TermsCore, depth: int, ax: Any, names: Mappi
     ax.set_yticks(range(len(shown)), [term.name for term in shown])
     ax.invert_yaxis()
     ax.margins(x=0.12)
+    ax.xaxis.get_major_locator().set_params(integer=True)
     ax.set_xlabel("memories")
-    ax.set_title(f"{len(tree):,} memories by {every:,} terms. x: how much rewards have made a term count.", fontsize=10)
+    ax.set_title(f"{len(tree):,} memories by {every:,} terms. Behind x: how much rewards made a term count.", fontsize=10)
     return ax
