@@ -101,6 +101,7 @@ class MemoryTree:
         self._draw = 0  # numbers the explorations; no part of the state
         self._draw_lock = Lock()
         self._path_room = 64
+        self._answer: Callable[..., Hits] = Hits  # what a query returns
 
     # ---- what is there
 
@@ -453,7 +454,7 @@ class MemoryTree:
         keys = self._keys
         if keys is None or self._core is None:
             kind_for(x).one(x, growing=True)
-            return Hits([], [], [], _NO_KEYS, None, blank_trace(0))
+            return self._answer([], [], [], _NO_KEYS, None, blank_trace(0))
         row = keys.one(x)
         excluded, bounds = NOBODY, _NO_BOUNDS
         if exclude is not None:
@@ -480,7 +481,7 @@ class MemoryTree:
         # A key that holds NaN or infinity shows in its scores; reading does no harm, so it is enough to look now.
         if not found or not scores.item(0) > _WORST:
             keys.check(row)
-        return Hits(found, values, scores.tolist()[0][: len(found)], keys, keys.keep(x, row), traces[0])
+        return self._answer(found, values, scores.tolist()[0][: len(found)], keys, keys.keep(x, row), traces[0])
 
     def query_many(
         self,

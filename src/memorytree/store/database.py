@@ -150,6 +150,8 @@ def sqlite_errors(path: Path) -> Iterator[None]:
         if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")) or not isinstance(error, sqlite3.OperationalError):
             raise DamagedStore(f"{path} is damaged: {error}; `repair` saves what can be saved") from error
         raise StoreError(f"{path}: {error} ({name or 'SQLite'}); nothing was changed") from error
+    except UnicodeDecodeError as error:
+        raise DamagedStore(f"{path} is damaged: {error}; `repair` saves what can be saved") from error
 
 
 class Database:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from memorytree.engine.state import NONE
 from memorytree.errors import DamagedStore, InvalidOption
 from memorytree.forest import MemoryForest
 from memorytree.store import key_codec, snapshots
+from memorytree.store.answers import StoredHits
 from memorytree.store.database import Database, Event, Memory
 from memorytree.store.records import Records
 from memorytree.store.snapshots import Positions, Snapshot
@@ -32,14 +34,15 @@ Taught = tuple[Question, dict[int, float]]
 class Image:
     """A tree and its records after some event."""
 
-    def __init__(self, at: int, lineage: int, tree: MemoryTree, records: Records, evicted: Sequence[tuple[int, bytes]] = ()):
-        self.at = at  # the last event that is in here
-        self.lineage = lineage  # which tree this is: 0, then one more each time it had to be built anew from the memories
-        self.tree = tree
-        self.records = records
+    def __init__(self, identity: bytes, begun: Snapshot):
+        self.identity = identity  # of the store
+        self.at = begun.at  # the last event that is in here
+        self.lineage = begun.lineage  # which tree this is: one more each time it had to be built anew from the memories
+        self.tree, self.records = begun.tree, begun.records
+        self.tree._answer = partial(StoredHits, self)
         self.weight = 0  # how much has happened since the snapshot this began with
         # (record, seal) of what left for want of room: it ends in the database with the next operation.
-        self.evicted: list[tuple[int, bytes]] = list(evicted)
+        self.evicted = begun.evicted
 
     @classmethod
     def empty(cls, facts: dict[str, Any], scorer: Any, lineage: int = 0) -> Image:
@@ -52,7 +55,7 @@ class Image:
         kind = MemoryForest if options["trees"] else MemoryTree
         tree = kind.__new__(kind)
         files.restore(tree, {"options": options, "values": Positions(), "labels": []})
-        return cls(0, lineage, tree, Records())
+        return cls(facts["identity"], Snapshot(0, lineage, tree, Records(), []))
 
     @classmethod
     def load(cls, database: Database, folder: Path, scorer: Any) -> tuple[Image, list[str]]:
@@ -65,7 +68,7 @@ class Image:
                 if not first - 1 <= at <= last.at:
                     continue
                 try:
-                    image = cls(*snapshots.read(path, scorer))
+                    image = cls(facts["identity"], snapshots.read(path, scorer))
                 except DamagedStore as error:
                     damage.append(str(error))
                     continue
@@ -97,6 +100,11 @@ class Image:
     def snapshot(self) -> Snapshot:
         """What a snapshot keeps."""
         return Snapshot(self.at, self.lineage, self.tree, self.records, self.evicted)
+
+    def get(self, id: int) -> Any:
+        """The value of a memory, or None."""
+        place = self.tree.get(id)
+        return None if place is None else self.records.value(place)
 
     # ---- what events do
 

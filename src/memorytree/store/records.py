@@ -152,7 +152,7 @@ class Records:
         self.columns: dict[str, Column] = {}
         for number, (field, values) in enumerate(unpacked(stored["fields"].tobytes()) if stored else []):
             self.columns[field] = Column(values, stored[f"codes{number}"])
-        self._bounds = stored.get("bounds", np.zeros(1, np.int64))
+        self._bounds: list[int] = stored["bounds"].tolist() if stored else [0]
         self._mapped = memoryview(stored["values"]) if stored else memoryview(b"")  # type: ignore[arg-type]
         self._fresh: list[bytes | None] = []  # behind those that are mapped
         self.next_expiry = float(self.expires.array.min(initial=NEVER))
@@ -170,7 +170,8 @@ class Records:
             for field, value in metadata.items():
                 if field not in codes:
                     codes[field] = np.full(len(memories), ABSENT, np.int32)
-                codes[field][i] = self.columns.setdefault(field, Column()).code_for(value)
+                    self.columns.setdefault(field, Column())
+                codes[field][i] = self.columns[field].code_for(value)
         for field, here in codes.items():
             self.columns[field].put(first, here)
         expires = [NEVER if memory.expires is None else memory.expires for memory in memories]
@@ -192,16 +193,31 @@ class Records:
             self._fresh[place - len(self._bounds) + 1] = None
 
     def packed_value(self, place: int) -> Any:
-        """The value at a place as bytes; None once the memory has gone."""
+        """The value at a place as bytes; None if the memory has gone, though one that is mapped can still be read."""
         mapped = len(self._bounds) - 1
         if place >= mapped:
             return self._fresh[place - mapped]
-        return self._mapped[self._bounds.item(place) : self._bounds.item(place + 1)] if self.alive.item(place) else None
+        return self._mapped[self._bounds[place] : self._bounds[place + 1]]
 
     def value(self, place: int) -> Any:
-        """The value at a place; None once the memory has gone."""
-        data = self.packed_value(place)
-        return None if data is None else unpacked(data)
+        """The value at a place."""
+        return self.values_at([place])[0]
+
+    def values_at(self, places: Iterable[int | None]) -> list[Any]:
+        """The values at some places. This is on the path of every query, so it asks nobody else."""
+        bounds, fresh = self._bounds, self._fresh
+        data: Any = self._mapped
+        mapped = len(bounds) - 1
+        values: list[Any] = []
+        for place in places:
+            if place is None:
+                values.append(None)
+            elif place < mapped:
+                values.append(unpacked(data[bounds[place] : bounds[place + 1]]))
+            else:
+                packed = fresh[place - mapped]
+                values.append(None if packed is None else unpacked(packed))
+        return values
 
     def seal(self, place: int) -> bytes:
         """The seal of the record at a place."""

@@ -18,7 +18,7 @@ from memorytree.errors import ConflictingReward, InvalidOption, InvalidReceipt, 
 from memorytree.inspection import Explanation, Stats
 from memorytree.packing import packed_value
 from memorytree.store import doctor, exchange, key_codec, tokens
-from memorytree.store.answers import StoredHitMatrix, StoredHits, dressed, filtered
+from memorytree.store.answers import StoredHitMatrix, StoredHits, filtered
 from memorytree.store.database import Lesson, Memory, Reward, sealed
 from memorytree.store.image import Image
 from memorytree.store.records import NEVER, Filter, checked_metadata
@@ -342,12 +342,13 @@ class MemoryStore(Session):
             where: only memories with this metadata, such as {"user": "u17", "kind": ["fact", "task"]}. If there are k of
                 them, k are found.
         """
-        image = self._current()
+        image = self._image
+        if image is None or self._reader:
+            image = self._current()
         if where is None and (image.records.next_expiry == NEVER or image.records.next_expiry > time.time()):
-            hits = image.tree.query(x, k, explore=explore, beam=beam, exclude=exclude, draw=draw)
-        else:
-            hits = filtered(image, x, k, where, exclude, beam, explore=explore, draw=draw)
-        return dressed(self._identity, image, hits)
+            answer: Any = image.tree.query(x, k, explore=explore, beam=beam, exclude=exclude, draw=draw)
+            return answer
+        return filtered(image, x, k, where, exclude, beam, explore=explore, draw=draw)
 
     def query_many(
         self,
@@ -371,7 +372,7 @@ class MemoryStore(Session):
                 hits = filtered(image, row, k, where, None if exclude is None else exclude[i], **asked)
                 found.ids[i], found.scores[i] = NONE, -np.inf
                 found.ids[i, : len(hits)], found.scores[i, : len(hits)] = hits.ids, hits.scores
-        return StoredHitMatrix(self, image, found)
+        return StoredHitMatrix(image, found)
 
     # ---- looking inside
 

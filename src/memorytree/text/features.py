@@ -3,9 +3,9 @@
 A feature is known by a hash of its letters that is the same in every process. Its weight is 1 + ln(count): the tenth time a
 word is said tells less than the first. How rare a feature is among the memories is no part of a key (`scoring/tfidf.py`).
 
-Words are runs of letters, digits and marks, without regard to case, width or composition (NFKC, casefold). Where a script
-puts no spaces between words, every Han or Kana character is a word, so that pairs of words are the usual bigrams; other such
-scripts live from parts of words, runs of four characters. A symbol such as an emoji is a word.
+Words are runs of letters, digits and marks, without regard to case, width or composition (NFKC, casefold). In scripts that
+put no spaces between words every character, with its marks, is a word, so that pairs of words are the usual bigrams. A
+symbol such as an emoji is a word.
 """
 
 from __future__ import annotations
@@ -26,9 +26,13 @@ RECIPE = "words, pairs and parts of four, 1"
 COLUMNS = 2**30
 PART = 4  # characters of a part of a word, of which one may be its edge
 _ASCII_WORDS = re.compile(r"[a-z0-9]+")
+# Thai and Lao, Burmese, Khmer, Kana, Han.
 _UNSPACED = re.compile(
-    "[\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff"
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
 )
+_INVISIBLE = re.compile("[\ufe00-\ufe0f]")  # which of its looks a character is to have
+NOTHING, GAP, MARK, LETTER, ALONE = range(5)
 
 
 def words_of(text: str) -> list[str]:
@@ -43,16 +47,35 @@ def words_of(text: str) -> list[str]:
         return _ASCII_WORDS.findall(text.lower())
     # Casefolding may undo the composition, and composing once more does not undo the casefolding.
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
-    return "".join(map(_spaced, folded)).split()
+    return _spaced(folded).split()
+
+
+def _spaced(text: str) -> str:
+    """A text with spaces between its words and nothing else."""
+    pieces = []
+    after_alone = False
+    for character in text:
+        role = _role(character)
+        if role == ALONE or (role == LETTER and after_alone):
+            pieces.append(" ")
+        if role != NOTHING:
+            pieces.append(" " if role == GAP else character)
+        if role >= LETTER:
+            after_alone = role == ALONE
+    return "".join(pieces)
 
 
 @lru_cache(maxsize=2**16)
-def _spaced(character: str) -> str:
-    """A character as it stands in a word, as a word of its own, or as a gap between words."""
+def _role(character: str) -> int:
+    """What a character does to words."""
     kind = unicodedata.category(character)
-    if kind == "So" or _UNSPACED.match(character):
-        return f" {character} "
-    return character if kind[0] in "LNM" else " "
+    if kind == "Cf" or _INVISIBLE.match(character):
+        return NOTHING
+    if kind[0] == "M":
+        return MARK
+    if kind == "So" or (_UNSPACED.match(character) and kind[0] in "LN"):
+        return ALONE
+    return LETTER if kind[0] in "LN" else GAP
 
 
 def _features_of(word: str) -> list[str]:
