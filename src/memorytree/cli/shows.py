@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -35,9 +36,7 @@ class Lab(TyperGroup):
 
     @property
     def _group(self) -> Any:
-        from memorytree.lab.command import app
-
-        return typer.main.get_command(app)
+        return typer.main.get_command(import_module("memorytree.lab.command").app)
 
     def list_commands(self, ctx: Any) -> list[str]:
         """The names of the lab's commands."""

@@ -74,7 +74,7 @@ class Session:
         """What is settled about this store: read, or for a new one written. Options that differ are refused."""
         kind = MemoryForest if given.get("trees") else MemoryTree
         asked = files.plain_options(kind(**given))
-        if not self._database.rows("SELECT name FROM sqlite_master"):
+        if self._database.is_new:
             if self._reader:
                 raise StoreError(f"{self.path} is not a store yet: open it for writing first")
             new: dict[str, Any] = {
@@ -110,11 +110,12 @@ class Session:
                     image, damage = Image.load(self._database, self.path / SNAPSHOTS, self._scorer)
                     last = self._database.last_event()
                     facts = self._database.facts()
-                break
+                if not damage or not self._reader:
+                    break
             except StoreError:
-                # A writer may have replaced the snapshot meanwhile; then a second look finds the new one.
                 if not self._reader or attempt == 4:
                     raise
+            # A writer may have replaced the snapshot while we were looking; then a second look finds the new one.
         for what in damage:
             warnings.warn(f"{what}; the tree was made from the database instead", stacklevel=4)
         self._state = State() if last is None else last.state
@@ -235,7 +236,9 @@ class Session:
         if image.at == 0:
             return
         try:
-            snapshots.write(self.path / SNAPSHOTS, image.snapshot())
+            # A snapshot must not know more than the database would after a power cut.
+            self._database.sync()
+            snapshots.write(self.path / SNAPSHOTS, image.snapshot(), self._database.seal_of_event(image.at))
         except OSError as error:
             raise StoreError(f"no snapshot could be written: {error}; the memories themselves are safe") from error
         image.weight = 0
