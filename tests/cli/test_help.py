@@ -68,7 +68,7 @@ def test_examples_are_commands(name, tmp_path, monkeypatch):
     (tmp_path / "memories.jsonl").touch()
     used = set()
     for example in examples(name):
-        for part in re.split(r"\||&&", re.sub(r"'[^']*'", "x", example)):
+        for part in re.split(r"\|+|&&", re.sub(r"'[^']*'", "x", example)):
             words = shlex.split(re.sub(r"[<>] \S+", "", part))
             if words[0] == "memorytree":
                 COMMANDS[words[1]].make_context(words[1], words[2:])

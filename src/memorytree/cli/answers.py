@@ -17,6 +17,7 @@ from memorytree.errors import InvalidOption
 @examples(
     'memorytree recall "What does Ada drink?"',
     'memorytree recall "open tasks" -k 10 --where user=ada --where kind=task --where kind=bug',
+    'memorytree recall "flat tyre" --min-score 0.05 || echo "never heard of it"',
     "memorytree recall --json \"What does Ada drink?\" | jq -r '.hits[].text'",
     "memorytree recall --json < questions.txt > answers.jsonl",
 )
@@ -26,28 +27,33 @@ def recall(
     ] = None,
     k: HowMany = 5,
     where: Where = None,
+    min_score: Annotated[
+        float | None, typer.Option(metavar="SCORE", help="Only texts that fit so well; 1 is what a text gets for itself.")
+    ] = None,
     store: Store = DEFAULT_STORE,
     json: AsJson = False,
 ) -> None:
     """Recall the texts that answer a question best.
 
-    The receipt below them is what "memorytree reward" takes to learn from it. The larger a score, the better a text fits.
+    The receipt below them is what "memorytree reward" takes to learn from it. The larger a score, the better a text fits;
+    where fewer than K have a word in common with the question, those used last come behind them, with a score of 0.
     """
     from memorytree import TextMemory
 
     questions = [question] if question is not None else [line for _, line in input.lines("a question")]
-    found = 0
     with working("recalling"), existing(TextMemory, store, "r") as memory:
         answers = [memory.recall(asked, k, where=filter_of(where)) for asked in questions]
+    found = False
     for asked, answer in zip(questions, answers, strict=True):
-        found += len(answer)
+        hits = [hit for hit in answer if min_score is None or hit.score >= min_score]
+        found |= bool(hits)
         if json:
-            write_json({"question": asked, "receipt": answer.receipt, "hits": [hit._asdict() for hit in answer]})
+            write_json({"question": asked, "receipt": answer.receipt, "hits": [hit._asdict() for hit in hits]})
             continue
         if len(questions) > 1:
             write(asked)
-        if len(answer):
-            rows = ((hit.id, f"{hit.score:.3f}", hit.text, described(hit.metadata)) for hit in answer)
+        if hits:
+            rows = ((hit.id, f"{hit.score:.3f}", hit.text, described(hit.metadata)) for hit in hits)
             write_table((">id", ">score", "text", "metadata"), rows)
             write_long("receipt", answer.receipt)
     if not found:
