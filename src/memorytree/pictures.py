@@ -15,7 +15,7 @@ from memorytree.routing import TermsCore
 TERMS_A_LEVEL = 5
 BAR = 40
 # From here on it is worth telling that rewards have changed how much a term counts.
-LEARNED = 0.01
+LEARNED = 0.02
 
 
 class Term(NamedTuple):
@@ -114,7 +114,7 @@ def _terms_as_text(tree: Any, core: TermsCore, depth: int, names: Mapping[Any, s
     shown, every = _commonest(tree, core, TERMS_A_LEVEL * depth, names)
     widest = max((term.memories for term in shown), default=1)
     long = max((len(term.name) for term in shown), default=0)
-    lines = [f"{len(tree):,} memories in lists by {every:,} terms{', most of them in these' if shown else ''}"]
+    lines = [f"{len(tree):,} memories in lists by {every:,} terms{'; the commonest:' if shown else ''}"]
     for term in shown:
         bar = "█" * max(1, round(BAR * term.memories / widest))
         lines.append(f"{term.name:>{long}}  {bar} {term.memories:,} {term.learned}".rstrip())

@@ -1,4 +1,4 @@
-"""What docs/command-line.md shows on a console is what happens."""
+"""What README and docs/command-line.md show on a console is what happens."""
 
 import doctest
 import json
@@ -6,13 +6,19 @@ import re
 import shlex
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from memorytree.cli import app
 
-GUIDE = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text(encoding="utf8")
-SHOWN = "".join(re.findall(r"^```console\n(.*?)^```", GUIDE, re.M | re.S))
-STEPS = re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", SHOWN, re.M)
+ROOT = Path(__file__).parents[2]
+PAGES = ["README.md", "docs/command-line.md"]
+
+
+def steps(page):
+    """All commands of a page, each with what it is said to write."""
+    shown = "".join(re.findall(r"^```console\n(.*?)^```", (ROOT / page).read_text(encoding="utf8"), re.M | re.S))
+    return re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", shown, re.M)
 
 
 class Shell:
@@ -48,11 +54,12 @@ def comparable(text):
     return re.sub(r"\d\.\d{3}\b", "#.###", re.sub(r" +$", "", text, flags=re.M))
 
 
-def test_the_guide_shows_what_happens(tmp_path, monkeypatch):
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_shows_what_happens(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MEMORYTREE_STORE", raising=False)
     shell, agrees = Shell(), doctest.OutputChecker().check_output
-    for line, shown in STEPS:
+    for line, shown in steps(page):
         written = shell.run(line, shown)
         assert agrees(comparable(shown), comparable(written), doctest.ELLIPSIS), f"$ {line}\n{written}"
         if "answer.json" in line:  # what jq would make of it
@@ -61,5 +68,5 @@ def test_the_guide_shows_what_happens(tmp_path, monkeypatch):
             Path("rewards.jsonl").write_text(json.dumps({"receipt": answer["receipt"], "rewards": rewards}))
 
 
-def test_the_guide_shows_something():
-    assert len(STEPS) > 20
+def test_pages_show_something():
+    assert [len(steps(page)) >= least for page, least in zip(PAGES, (3, 20), strict=True)] == [True, True]
