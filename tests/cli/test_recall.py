@@ -52,3 +52,8 @@ def test_what_is_remembered_does_nothing_to_the_terminal(run):
 
 def test_a_question_must_say_something(store):
     assert "text" in store("recall", " ", code=2).err
+
+
+def test_only_what_fits_well_enough(store):
+    assert [hit["id"] for hit in store("recall", "chess", "--min-score", 0.01, "--json").json["hits"]] == [2]
+    assert store("recall", "quantum", "--min-score", 0.01, "--json", code=1).json["hits"] == []

@@ -62,3 +62,12 @@ def test_draw_to_a_file(store, tmp_path, ending, begins):
 def test_draw_knows_what_it_can_write(store):
     assert ".svg" in store("draw", "--out", "tree.doc", code=2).err
     assert store("draw", "--out", "no/folder/tree.png", code=3).out == ""
+
+
+def test_draw_of_texts_shows_the_words_that_most_have(store):
+    head, *words = store("draw").out.splitlines()
+    assert head.startswith("4 memories in lists by ")
+    shown = {line.split()[0]: int(line.split()[2]) for line in words}
+    assert shown["ada"] == shown["plays"] == shown["the"] == 2
+    assert shown["chess"] == 1
+    assert len(store("draw", "--depth", 1).out.splitlines()) == 6

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from io import TextIOWrapper
 from typing import Any
 
 import typer
@@ -35,6 +36,7 @@ class Door(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""
+        _agree_on_letters()
         try:
             with warnings.catch_warnings():
                 warnings.showwarning = lambda message, *_: say(str(message))
@@ -66,6 +68,15 @@ def exit_code_of(error: MemoryTreeError | OSError) -> int:
     if isinstance(error, StoreError) or not isinstance(error, MemoryTreeError):
         return UNUSABLE
     return WRONG
+
+
+def _agree_on_letters() -> None:
+    """What comes in is UTF-8, whatever the locale; what cannot be shown is shown as a question mark."""
+    if isinstance(sys.stdin, TextIOWrapper):
+        sys.stdin.reconfigure(encoding="utf-8-sig", errors="strict")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def _write_nowhere() -> None:

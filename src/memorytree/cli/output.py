@@ -7,7 +7,8 @@ import sys
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from io import TextIOWrapper
+from typing import Any, TextIO
 
 from rich.console import Console
 from rich.table import Table
@@ -52,6 +53,13 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
 def write_long(name: str, text: str) -> None:
     """A line that is never broken, as it will be copied."""
     Console(highlight=False).print(Text.assemble((f"{name} ", "bold"), (text, "dim")), soft_wrap=True)
+
+
+def lines_out() -> TextIO:
+    """Standard output for JSON Lines that others write; these are UTF-8, whatever the locale."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf8")
+    return sys.stdout
 
 
 def working(on: str) -> AbstractContextManager[object]:

@@ -11,7 +11,7 @@ import typer
 
 from memorytree.cli import input
 from memorytree.cli.options import DEFAULT_STORE, AsJson, Store, examples
-from memorytree.cli.output import shows_progress, working, write, write_json
+from memorytree.cli.output import lines_out, shows_progress, working, write, write_json
 from memorytree.cli.stores import existing
 from memorytree.errors import InvalidOption
 from memorytree.store import MemoryStore
@@ -151,7 +151,7 @@ def export(
     import memorytree
 
     with existing(memorytree.open, store, "r") as opened:
-        written = opened.export(sys.stdout if file is None else file, progress=shows_progress())
+        written = opened.export(lines_out() if file is None else file, progress=shows_progress())
     if file is not None:
         write_json({"file": str(file), "exported": written}) if json else write(f"{file} holds {written:,} memories")
 
