@@ -25,7 +25,7 @@ class Ran:
     @property
     def lines(self):
         """All objects that were written."""
-        return [json.loads(line) for line in self.out.splitlines()]
+        return [json.loads(line) for line in self.out.split("\n") if line]
 
 
 @pytest.fixture

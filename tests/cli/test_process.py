@@ -59,11 +59,6 @@ def test_light_commands_load_nothing_heavy(store):
     subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, check=True, stdout=subprocess.DEVNULL)
 
 
-def test_importing_the_library_does_not_load_the_command_line():
-    code = "import sys, memorytree; assert not {'typer', 'rich', 'memorytree.cli'} & set(sys.modules)"
-    subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, check=True)
-
-
 def test_letters_that_the_output_cannot_hold(store):
     store("remember", "naïve café 東京", "--id", 9)
     plain = {**ENVIRONMENT, "PYTHONIOENCODING": "ascii"}

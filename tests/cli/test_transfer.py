@@ -1,4 +1,3 @@
-import json
 
 import numpy as np
 import pytest
@@ -72,7 +71,7 @@ def test_reading_goes_on_beside_a_writer(store, command, tmp_path):
     arguments = {"recall": ["tea"], "explain": ["tea"], "backup": ["copy"]}.get(command, [])
     with memorytree.open(tmp_path / "memories"):
         told = store(command, *arguments, "--json")
-    assert all(isinstance(line, dict) for line in map(json.loads, told.out.splitlines()))
+    assert all(isinstance(line, dict) for line in told.lines)
 
 
 @pytest.mark.parametrize("command", ["remember", "forget", "reward", "import", "repair"])

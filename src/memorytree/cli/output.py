@@ -15,7 +15,6 @@ from rich.table import Table
 from rich.text import Text
 
 from memorytree.cli.options import written
-from memorytree.store.exchange import as_json
 
 WIDTH = 100  # of tables that go to a file or a pipe
 
@@ -33,7 +32,7 @@ def write(text: str) -> None:
 def write_json(data: Any) -> None:
     """A result as one line of JSON; letters stay as they are where the output can hold them."""
     encoding = (sys.stdout.encoding or "").lower().replace("-", "")
-    print(json.dumps(as_json(data), ensure_ascii=encoding != "utf8"))
+    print(json.dumps(data, ensure_ascii=encoding != "utf8"))
 
 
 def write_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:

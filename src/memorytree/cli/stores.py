@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from memorytree.errors import StoreError
-from memorytree.store.layout import check_directory
 
 Opened = TypeVar("Opened")
 
 
 def existing(open_it: Callable[..., Opened], path: Path, mode: str = "w", **options: Any) -> Opened:
     """A store, or a text memory, that is there already; `mode` is "r" to read beside a writer."""
+    from memorytree.store.layout import check_directory
+
     try:
         check_directory(path, make=False)
     except StoreError as error:

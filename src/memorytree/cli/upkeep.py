@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,7 +14,9 @@ from memorytree.cli.options import DEFAULT_STORE, AsJson, Store, examples
 from memorytree.cli.output import lines_out, shows_progress, working, write, write_json
 from memorytree.cli.stores import existing
 from memorytree.errors import InvalidOption
-from memorytree.store import MemoryStore
+
+if TYPE_CHECKING:
+    from memorytree.store import MemoryStore
 
 PICTURES = (".pdf", ".png", ".svg")
 
