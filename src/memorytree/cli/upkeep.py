@@ -28,7 +28,7 @@ def stats(store: Store = DEFAULT_STORE, json: AsJson = False) -> None:
 
     with working("measuring"), existing(memorytree.open, store, "r") as opened:
         memories, figures, settings = len(opened), opened.stats(), opened.settings
-    on_disk = sum(file.stat().st_size for file in store.rglob("*") if file.is_file())
+    on_disk = _bytes_below(store)
     if json:
         levels = [asdict(level) for level in figures.levels]
         tree = asdict(figures) | {"levels": levels}
@@ -37,6 +37,17 @@ def stats(store: Store = DEFAULT_STORE, json: AsJson = False) -> None:
     write(f"{'store':>22}  {store}")
     write(f"{'bytes on disk':>22}  {on_disk:,}")
     write(str(figures))
+
+
+def _bytes_below(folder: Path) -> int:
+    """How much the files below a folder hold; a writer may take some away meanwhile."""
+    held = 0
+    for file in folder.rglob("*"):
+        try:
+            held += file.stat().st_size if file.is_file() else 0
+        except FileNotFoundError:
+            continue
+    return held
 
 
 @examples("memorytree draw", "memorytree draw --depth 6 --out tree.svg")
@@ -91,10 +102,10 @@ def verify(store: Store = DEFAULT_STORE, json: AsJson = False) -> None:
 
     The exit code is 1 if there is any. Another process may be writing meanwhile.
     """
-    from memorytree.store import verify
+    import memorytree
 
     with working("reading everything"):
-        report = verify(store)
+        report = memorytree.store.verify(store)
     if json:
         write_json({"ok": report.ok, **asdict(report)})
     else:
@@ -109,10 +120,10 @@ def repair(store: Store = DEFAULT_STORE, json: AsJson = False) -> None:
 
     The damaged files are put aside in the same directory; nothing is deleted.
     """
-    from memorytree.store import repair
+    import memorytree
 
     with working("repairing"):
-        done = repair(store)
+        done = memorytree.store.repair(store)
     if json:
         write_json(asdict(done) | {"kept": str(done.kept)})
     else:
