@@ -15,6 +15,8 @@ usage: ./mt COMMAND [ARGUMENTS]
   demo      learn a few-shot task from the docstrings on this machine and watch it happen
   test      lint, types, all tests, then the engine's tests with bounds checks (arguments go to the first pytest)
   bench     speed and accuracy beside other systems; "./mt bench --help" lists the benchmarks
+  crash     kill a writing process again and again ("./mt crash 1000") and see that a store loses nothing
+  damage    flip every byte of a small store, and cut its log after every byte; half an hour
   lint      ruff check, ruff format --check and mypy
   format    ruff format, and the lint fixes that are safe
   help      this text
@@ -104,6 +106,11 @@ test)
     step "engine tests with bounds checks"
     # Compiled code with and without the checks must not share a cache.
     NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR="$venv/numba-boundscheck" "$python" -m pytest $quiet -m boundscheck tests
+    ;;
+crash | damage)
+    need test
+    cd "$root"
+    exec "$python" -m "tests.faults.$command" "$@"
     ;;
 lint)
     need test

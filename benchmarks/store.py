@@ -24,7 +24,7 @@ KINDS = ("fact", "task", "note")
 def run(job: Job) -> Report:
     report = Report(
         "What it costs to last",
-        f"Keys of {DIMENSIONS} numbers in Gaussian clusters, short text values, one field of metadata. CPU time for what the "
+        f"Keys of {DIMENSIONS} numbers in clusters, short text values, one field of metadata. CPU time for what the "
         "processor does, wall time where the disk decides; systems take turns, the least of each counts.",
     )
     sizes = (5_000, 20_000) if job.quick else (100_000, 1_000_000)

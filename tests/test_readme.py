@@ -1,21 +1,26 @@
-"""The README's examples do what they say."""
+"""The examples in README and docs do what they say."""
 
 import re
 from pathlib import Path
 
 import pytest
 
-TEXT = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf8")
-EXAMPLES = re.findall(r"^```python\n(.*?)^```", TEXT, re.M | re.S)
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+EXAMPLES = [
+    pytest.param(example, id=f"{page.name}-{number}")
+    for page in PAGES
+    for number, example in enumerate(re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf8"), re.M | re.S), 1)
+]
 
 
-@pytest.mark.parametrize("number", range(len(EXAMPLES)))
-def test_example(number, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_example(example, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    exec(compile(EXAMPLES[number], f"README example {number}", "exec"), {})
+    exec(compile(example, "example", "exec"), {})
     printed = capsys.readouterr().out
     # A comment behind a print tells what it prints, as far as the first dots; "first ... last" tells both ends.
-    for told in re.findall(r"print\(.*?\)  # (\d\.\d+) wrong at first, (\d\.\d+) in the end", EXAMPLES[number]):
+    for told in re.findall(r"print\(.*?\)  # (\d\.\d+) wrong at first, (\d\.\d+) in the end", example):
         assert (printed.split()[0], printed.split()[-1]) == told
-    for told in re.findall(r"print\(.*?\)  # (.*?)\.\.\.", EXAMPLES[number]):
+    for told in re.findall(r"print\(.*?\)  # (.*?)\.\.\.", example):
         assert printed.startswith(told)

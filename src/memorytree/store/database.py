@@ -7,6 +7,7 @@ the event that ended them, until a snapshot of the tree makes the events before 
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -147,7 +148,8 @@ def sqlite_errors(path: Path) -> Iterator[None]:
         yield
     except sqlite3.DatabaseError as error:
         name = getattr(error, "sqlite_errorname", "")
-        if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")) or not isinstance(error, sqlite3.OperationalError):
+        honest = isinstance(error, sqlite3.OperationalError | sqlite3.DataError)  # a full disk, a value that is too long
+        if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")) or not honest:
             raise DamagedStore(f"{path} is damaged: {error}; `repair` saves what can be saved") from error
         raise StoreError(f"{path}: {error} ({name or 'SQLite'}); nothing was changed") from error
     except UnicodeDecodeError as error:
@@ -185,6 +187,19 @@ class Database:
         """Let go of the file."""
         with self._lock:
             self._connection.close()
+
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing has been written yet. `DamagedStore` if the tables are not those that `create` makes."""
+        there = self.rows("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY name")
+        if not there:
+            return True
+        with contextlib.closing(sqlite3.connect(":memory:")) as model:
+            model.executescript(SCHEMA)
+            query = "SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY name"
+            if model.execute(query).fetchall() != there:
+                raise DamagedStore(f"{self.path}: the tables are not those of a store; `repair` saves what can be saved")
+        return False
 
     # ---- writing
 
@@ -252,6 +267,11 @@ class Database:
                     pass  # the transaction has ended already; the first error says why
                 raise
 
+    def sync(self) -> None:
+        """Force all that was committed to the disk, whatever the durability."""
+        with self._lock, sqlite_errors(self.path):
+            self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+
     def vacuum(self) -> None:
         """Write the file anew without gaps."""
         with self._lock, sqlite_errors(self.path):
@@ -311,6 +331,11 @@ class Database:
                 raise DamagedStore(f"{self.path}: event {row[0]} is damaged; `repair` saves what can be saved")
             found.append(event_of(row))
         return found
+
+    def seal_of_event(self, at: int) -> bytes:
+        """The seal of an event; nothing if it is not there."""
+        found = self.rows("SELECT seal FROM events WHERE at = ?", at)
+        return bytes(found[0][0]) if found else b""
 
     def last_event(self) -> Event | None:
         """The newest event."""

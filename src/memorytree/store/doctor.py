@@ -70,6 +70,8 @@ def _examine_database(database: Database, report: Report) -> None:
     """Pages, rows, and whether rows are missing."""
     report.damage += [f"{database.path}: {line}" for (line,) in database.rows("PRAGMA integrity_check") if line != "ok"]
     try:
+        if database.is_new:
+            report.damage.append(f"{database.path}: there is nothing in it")
         database.facts()
     except StoreError as error:
         report.damage.append(str(error))

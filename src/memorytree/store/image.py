@@ -65,9 +65,9 @@ class Image:
         damage = []
         if last is not None and first is not None:
             for at, path in snapshots.found_in(folder):
-                if not first - 1 <= at <= last.at:
-                    continue
                 try:
+                    if snapshots.read_manifest(path)["event"] != database.seal_of_event(at).hex():
+                        raise DamagedStore(f"{path} does not belong to what the database holds")
                     image = cls(facts["identity"], snapshots.read(path, scorer))
                 except DamagedStore as error:
                     damage.append(str(error))

@@ -155,10 +155,16 @@ class Records:
         self._bounds: list[int] = stored["bounds"].tolist() if stored else [0]
         self._mapped = memoryview(stored["values"]) if stored else memoryview(b"")  # type: ignore[arg-type]
         self._fresh: list[bytes | None] = []  # behind those that are mapped
+        self._gone = 0
         self.next_expiry = float(self.expires.array.min(initial=NEVER))
 
     def __len__(self) -> int:
         return len(self.numbers)
+
+    @property
+    def mostly_empty(self) -> bool:
+        """Whether more memories have gone than are there."""
+        return self._gone > len(self) - self._gone + FEW
 
     def add(self, memories: list[Memory]) -> range:
         """Take the records of new memories; returns their places."""
@@ -187,6 +193,7 @@ class Records:
     def drop(self, place: int) -> None:
         """The memory at a place has gone."""
         self.alive.array[place] = False
+        self._gone += 1
         for column in self.columns.values():
             column.drop(place)
         if place >= len(self._bounds) - 1:

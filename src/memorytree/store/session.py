@@ -51,6 +51,7 @@ class Session:
         self.path = Path(path)
         self._reader = mode == "r"
         self._busy = threading.RLock()  # held by whoever writes, or follows another writer
+        self._owner = os.getpid()
         self._scorer = options.get("scorer")
         self._image: Image | None = None
         self._open = False
@@ -74,7 +75,7 @@ class Session:
         """What is settled about this store: read, or for a new one written. Options that differ are refused."""
         kind = MemoryForest if given.get("trees") else MemoryTree
         asked = files.plain_options(kind(**given))
-        if not self._database.rows("SELECT name FROM sqlite_master"):
+        if self._database.is_new:
             if self._reader:
                 raise StoreError(f"{self.path} is not a store yet: open it for writing first")
             new: dict[str, Any] = {
@@ -110,11 +111,12 @@ class Session:
                     image, damage = Image.load(self._database, self.path / SNAPSHOTS, self._scorer)
                     last = self._database.last_event()
                     facts = self._database.facts()
-                break
+                if not damage or not self._reader:
+                    break
             except StoreError:
-                # A writer may have replaced the snapshot meanwhile; then a second look finds the new one.
                 if not self._reader or attempt == 4:
                     raise
+            # A writer may have replaced the snapshot while we were looking; then a second look finds the new one.
         for what in damage:
             warnings.warn(f"{what}; the tree was made from the database instead", stacklevel=4)
         self._state = State() if last is None else last.state
@@ -122,6 +124,10 @@ class Session:
         if image.lineage != facts["lineage"] and not self._reader:
             self._database.note({"lineage": image.lineage})
             self._snapshot_quietly(image)
+
+    @property
+    def _identity(self) -> bytes:
+        return bytes(self._facts["identity"])
 
     def _current(self) -> Image:
         """The image, after everything that another writer has done."""
@@ -159,6 +165,8 @@ class Session:
         """
         if self._reader:
             raise ReadOnlyStore(f"{self.path} was opened for reading")
+        if os.getpid() != self._owner:
+            raise StoreError(f"{self.path} was opened by process {self._owner}; a fork of it must open the store itself")
         with self._busy:
             image = self._current()
             try:
@@ -235,11 +243,16 @@ class Session:
         if image.at == 0:
             return
         try:
-            snapshots.write(self.path / SNAPSHOTS, image.snapshot())
+            # A snapshot must not know more than the database would after a power cut.
+            self._database.sync()
+            path = snapshots.write(self.path / SNAPSHOTS, image.snapshot(), self._database.seal_of_event(image.at))
         except OSError as error:
             raise StoreError(f"no snapshot could be written: {error}; the memories themselves are safe") from error
         image.weight = 0
         self._database.trim(image.at)
+        if image.records.mostly_empty:
+            # Places are never given out again, so an image of which most has gone is read anew; whoever reads keeps the old.
+            self._image = Image(self._identity, snapshots.read(path, self._scorer))
 
     def _snapshot_quietly(self, image: Image) -> None:
         """The same where nobody asked for it: what fails is no reason for an operation to fail that has been done."""

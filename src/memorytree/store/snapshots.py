@@ -66,8 +66,8 @@ def found_in(folder: Path) -> list[tuple[int, Path]]:
     return sorted(there, reverse=True)
 
 
-def write(folder: Path, snapshot: Snapshot) -> Path:
-    """Write a snapshot so that it survives a power cut, then let go of older ones."""
+def write(folder: Path, snapshot: Snapshot, event: bytes) -> Path:
+    """Write a snapshot so that it survives a power cut, then let go of older ones. `event` is the seal of the last event."""
     state = files.state_of(snapshot.tree)
     state.pop("values")  # places in the records, which are numbered anew
     arrays = {f"tree.{name}": array for name, array in state.pop("arrays", {}).items()}
@@ -83,7 +83,7 @@ def write(folder: Path, snapshot: Snapshot) -> Path:
         sums = {
             name: _write_file(part / f"{name}.npy", lambda file, a=array: np.save(file, a)) for name, array in arrays.items()
         }
-        manifest = {"format": FORMAT, "at": snapshot.at, "lineage": snapshot.lineage, "files": sums}
+        manifest = {"format": FORMAT, "at": snapshot.at, "event": event.hex(), "lineage": snapshot.lineage, "files": sums}
         manifest["evicted"] = [[record, seal.hex()] for record, seal in snapshot.evicted]
         text = json.dumps(manifest, indent=1).encode()
         _write_file(part / MANIFEST, lambda file: file.write(b"%08x\n" % zlib.crc32(text) + text))

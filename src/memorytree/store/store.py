@@ -14,7 +14,7 @@ import numpy as np
 
 from memorytree import options
 from memorytree.engine.state import NONE
-from memorytree.errors import ConflictingReward, InvalidOption, InvalidReceipt, InvalidReward, UnknownId
+from memorytree.errors import ConflictingReward, InvalidKey, InvalidOption, InvalidReceipt, InvalidReward, UnknownId
 from memorytree.inspection import Explanation, Stats
 from memorytree.packing import packed_value
 from memorytree.store import doctor, exchange, key_codec, tokens
@@ -49,10 +49,6 @@ class MemoryStore(Session):
     def operations(self) -> int:
         """How many operations have made the store what it is; each insertion, removal or reward, one or many, counts one."""
         return self._current().at
-
-    @property
-    def _identity(self) -> bytes:
-        return bytes(self._facts["identity"])
 
     def _place(self, id: Any) -> int | None:
         """Where the record of a memory lies; None if there is none or it has expired."""
@@ -189,6 +185,8 @@ class MemoryStore(Session):
     ) -> np.ndarray:  # fmt: skip
         """Store memories whose keys were checked."""
         options.codes_for(labels, len(ids), {})
+        if any(isinstance(label, int) and not -(2**63) <= label < 2**63 for label in labels):
+            raise InvalidOption("a label that is a number has at most 64 bits")
         at, next_id, record = image.at + 1, self._state.next_id, self._state.next_record
         memories: list[Memory] = []
         ended: dict[int, tuple[int, bytes]] = {}  # by id, what a memory of the batch replaces
@@ -212,6 +210,8 @@ class MemoryStore(Session):
             )  # fmt: skip
             ids[i] = id
         kind = key_codec.kind_of(keys)
+        if list(kind) != self._facts.get("keys", list(kind)):
+            raise InvalidKey(f"this store holds {' keys of dimension '.join(map(str, self._facts['keys']))}, not {kind}")
         event = self._commit(
             image, "insert", [record, record + len(memories) - 1], memories=memories, ended=[*ended.values(), *replaced],
             next_id=next_id, facts=None if "keys" in self._facts else {"keys": list(kind)},

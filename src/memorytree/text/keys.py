@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,11 +14,15 @@ from memorytree.text.features import RECIPE, features_by_number, text_rows
 Encoder = Callable[[list[str]], Any]
 
 
+# Chosen on questions to three conversations; docs/results/locomo.md tells of seven others.
+WORDS = {"scorer": "tfidf", "routing": terms(reads=96, scored=64, rate=0.3, temperature=10, uptake=0.3)}
+VECTORS = {"scorer": "metric"}
+
+
 class WordKeys:
     """Sparse keys of words, pairs and parts of words, which count by how few texts have them."""
 
-    # How fast memories learn was chosen on questions to three conversations (docs/results/locomo.md tells of seven others).
-    options: dict[str, Any] = {"scorer": "tfidf", "routing": terms(rate=0.3, temperature=10.0, uptake=0.3)}  # noqa: RUF012
+    options: Mapping[str, Any] = WORDS
     beam = 1
 
     def rows(self, texts: list[str]) -> Any:
@@ -41,7 +45,7 @@ class WordKeys:
 class VectorKeys:
     """What an encoder makes of texts, at length one, in a space that learns from rewards."""
 
-    options: dict[str, Any] = {"scorer": "metric"}  # noqa: RUF012
+    options: Mapping[str, Any] = VECTORS
     # Texts are few beside what a tree can hold, and a miss is dear, so a question looks into many leaves.
     beam = 32
 
