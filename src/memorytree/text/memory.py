@@ -145,7 +145,7 @@ class TextMemory:
 
     # ---- writing
 
-    def remember(self, text: str, *, id: int | None = None, ttl: Any = None, **metadata: Any) -> int:
+    def remember(self, text: str, /, *, id: int | None = None, ttl: Any = None, **metadata: Any) -> int:
         """Remember a text and return its id.
 
         Args:
