@@ -29,6 +29,10 @@ class WordKeys:
         """A key for each text."""
         return text_rows(texts)
 
+    def row(self, text: str) -> Any:
+        """The key of one text."""
+        return text_rows([text])
+
     def mark(self) -> dict[str, Any]:
         """What a memory notes of how its keys are made."""
         return {"recipe": RECIPE}
@@ -64,9 +68,13 @@ class VectorKeys:
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         return np.asarray(rows / np.where(lengths > 0, lengths, 1), np.float32)
 
+    def row(self, text: str) -> np.ndarray:
+        """The key of one text."""
+        return np.asarray(self.rows([text])[0])
+
     def mark(self) -> dict[str, Any]:
         """What a memory notes of how its keys are made: the key of one text, by which the encoder is known again."""
-        return {"probe": [round(number, 3) for number in self.rows(["memory"])[0].tolist()]}
+        return {"probe": [round(number, 3) for number in self.row("memory").tolist()]}
 
     def fit(self, mark: dict[str, Any]) -> bool:
         """Whether keys that were made by this mark are such as these; other machines round differently."""
