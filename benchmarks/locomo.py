@@ -58,8 +58,8 @@ def run(job: Job) -> Report:
             repeated = np.array([[value if is_taught else np.nan for is_taught, value in half] for half in halves])
             taught.setdefault(name, []).extend(means(held_out))
             again.setdefault(name, []).extend(means(repeated))
-    kinds = [question.kind for conversation in conversations for question in conversation.questions]
-    tell(report, recalls, taught, again, kinds, job)
+    asked = [(conversation.name, question.kind) for conversation in conversations for question in conversation.questions]
+    tell(report, recalls, taught, again, asked, job)
     return report
 
 
@@ -145,18 +145,19 @@ def interval(values: np.ndarray, seed: int) -> tuple[float, float, float]:
     return float(values.mean()), float(low), float(high)
 
 
-def tell(report: Report, recalls: dict, taught: dict, again: dict, kinds: list[str], job: Job) -> None:
+def tell(report: Report, recalls: dict, taught: dict, again: dict, asked: list[tuple[str, str]], job: Job) -> None:
     """Tables, targets and the picture."""
     base = np.array(recalls[BEFORE])
-    columns = ["", "recall at 10", "from", "to", "less TextMemory before", "from", "to"]
-    asked = Table(f"All {len(base):,} questions, before feedback", columns)
+    names, kinds = np.array(asked).T
+    columns = ["", "recall at 10", "from", "to", "more than before feedback", "from", "to"]
+    first = Table(f"All {len(base):,} questions, before feedback", columns)
     learned = Table(f"Held-out questions, {1 if job.quick else HALVES} halves", columns)
     repeated = Table("The questions with feedback, asked again", columns)
-    for table, of in ((asked, recalls), (learned, taught), (repeated, again)):
+    for table, of in ((first, recalls), (learned, taught), (repeated, again)):
         for name, values in of.items():
             gain = [None] * 3 if name == BEFORE else interval(np.array(values) - base, job.seed)
             table.add(name, *interval(np.array(values), job.seed), *gain)
-    report.tables += [asked, learned, repeated, by_kind(recalls, taught, np.array(kinds))]
+    report.tables += [first, learned, repeated, by_kind(recalls, taught, kinds)]
     for name in [BM25, "TF-IDF cosine"]:
         beside = None if name not in recalls else float(np.mean(base - recalls[name]))
         report.at_least(f"before feedback: recall above that of {name}", 0, beside)
@@ -171,7 +172,13 @@ def tell(report: Report, recalls: dict, taught: dict, again: dict, kinds: list[s
     )
     if not installed("bm25s"):
         report.missing.append("bm25s")
-    report.runs = {"before": recalls, "held out": taught, "again": again, "kinds": kinds}
+    report.runs = {
+        conversation: {
+            part: {name: float(np.nanmean(np.array(values)[names == conversation])) for name, values in of.items()}
+            for part, of in (("before", recalls), ("held out", taught), ("again", again))
+        }
+        for conversation in dict.fromkeys(names.tolist())
+    }
     if installed("matplotlib"):
         report.figure = plot(recalls, taught, job.seed)
 

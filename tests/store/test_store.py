@@ -22,6 +22,7 @@ from memorytree.errors import (
     InvalidReward,
     ReadOnlyStore,
     StoreClosed,
+    StoreError,
     StoreLocked,
     UnknownId,
     UnsupportedValue,
@@ -420,3 +421,48 @@ def test_sparse_rows_of_any_form_are_the_same_key(store):
     store.insert(scipy.sparse.coo_matrix(dense), "coo")
     assert store.query(scipy.sparse.csc_matrix(dense), k=1).values == ["coo"]
     assert store.key(0).toarray().tolist() == dense.tolist()
+
+
+def test_memories_that_come_and_go_leave_nothing_behind(tmp_path):
+    with memorytree.open(tmp_path / "store", seed=0, durability="normal", capacity=50) as store:
+        store.insert_many(matrix(3000, 2), range(3000), metadata={"kind": "passing"})
+        before = [store.query(x, k=3).ids for x in matrix(9, 2, seed=2)]
+        image = store._current()
+        store.checkpoint()
+        assert store._current() is not image
+        assert len(store._current().records) == 50
+        assert [store.query(x, k=3).ids for x in matrix(9, 2, seed=2)] == before
+        store.insert(matrix(1, 2)[0], "goes on")
+        assert store.verify().ok
+        store.insert(matrix(1, 2)[0], "and on")
+        assert store._database.rows("SELECT count(*) FROM memories WHERE ended IS NULL") == [(51,)]  # one is about to end
+
+
+def test_a_fork_may_not_write_through_the_store_of_its_parent(store):
+    store.insert([1.0], "parent")
+    store._owner += 1  # as it is for a fork
+    with pytest.raises(StoreError, match="fork"):
+        store.insert([1.0], "child")
+    store._owner -= 1
+
+
+def test_an_emptied_store_keeps_its_kind_of_keys(store):
+    store.remove(store.insert([1.0, 2.0], "gone"))
+    store.checkpoint()
+    for snapshot in (store.path / "snapshots").iterdir():
+        (snapshot / "manifest.json").write_text("damaged")
+    store.close()
+    with pytest.warns(UserWarning, match="damaged"):
+        store = memorytree.open(store.path)
+    with pytest.raises(InvalidKey, match="dimension 2"):
+        store.insert([1.0], "another dimension")
+    store.insert([1.0, 2.0], "fits")
+    store = reopened(store)
+    assert store.query([1.0, 2.0]).values == ["fits"]
+    store.close()
+
+
+def test_a_label_that_does_not_fit_the_database_is_refused(store):
+    with pytest.raises(InvalidOption, match="64 bits"):
+        store.insert([1.0], "x", label=2**70)
+    assert len(store) == 0

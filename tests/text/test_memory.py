@@ -98,6 +98,12 @@ def test_texts_are_there_until_they_are_forgotten(memory):
     assert memory.recall("When was Carla born?", 1)[0].text == "Carla was born in Porto"
 
 
+def test_anything_may_be_known_of_a_text(memory):
+    about = {"text": "x", "self": True, "question": None, "k": 1.5, "wo": "日本"}
+    assert memory.metadata(memory.remember("a text", **about)) == about
+    assert memory.recall("a text", where={"self": True}).texts == ["a text"]
+
+
 def test_a_text_lives_as_long_as_it_is_told_to(memory):
     gone = memory.remember("the password is swordfish", ttl=0)
     assert gone not in memory

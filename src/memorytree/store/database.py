@@ -148,7 +148,8 @@ def sqlite_errors(path: Path) -> Iterator[None]:
         yield
     except sqlite3.DatabaseError as error:
         name = getattr(error, "sqlite_errorname", "")
-        if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")) or not isinstance(error, sqlite3.OperationalError):
+        honest = isinstance(error, sqlite3.OperationalError | sqlite3.DataError)  # a full disk, a value that is too long
+        if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")) or not honest:
             raise DamagedStore(f"{path} is damaged: {error}; `repair` saves what can be saved") from error
         raise StoreError(f"{path}: {error} ({name or 'SQLite'}); nothing was changed") from error
     except UnicodeDecodeError as error:

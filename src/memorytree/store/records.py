@@ -64,13 +64,13 @@ class Column:
         self.counts = np.bincount(counted[counted != ABSENT], minlength=len(self.values)).tolist()
         self._sorted: tuple[np.ndarray, np.ndarray] | None = None  # places by code, up to where this was made
 
-    def code_for(self, value: Any) -> int:
-        """The code of a value, which one more memory has."""
+    def code_for(self, value: Any, memories: int) -> int:
+        """The code of a value, which so many more memories have."""
         code = self._code.setdefault(_comparable(value), len(self.values))
         if code == len(self.values):
             self.values.append(value)
             self.counts.append(0)
-        self.counts[code] += 1
+        self.counts[code] += memories
         return code
 
     def put(self, first: int, codes: np.ndarray) -> None:
@@ -155,25 +155,22 @@ class Records:
         self._bounds: list[int] = stored["bounds"].tolist() if stored else [0]
         self._mapped = memoryview(stored["values"]) if stored else memoryview(b"")  # type: ignore[arg-type]
         self._fresh: list[bytes | None] = []  # behind those that are mapped
+        self._gone = 0
         self.next_expiry = float(self.expires.array.min(initial=NEVER))
 
     def __len__(self) -> int:
         return len(self.numbers)
 
+    @property
+    def mostly_empty(self) -> bool:
+        """Whether more memories have gone than are there."""
+        return self._gone > len(self) - self._gone + FEW
+
     def add(self, memories: list[Memory]) -> range:
         """Take the records of new memories; returns their places."""
         first = len(self)
         self._fresh += [memory.value for memory in memories]
-        described = [(i, msgpack.unpackb(memory.metadata)) for i, memory in enumerate(memories) if memory.metadata]
-        codes: dict[str, np.ndarray] = {}
-        for i, metadata in described:
-            for field, value in metadata.items():
-                if field not in codes:
-                    codes[field] = np.full(len(memories), ABSENT, np.int32)
-                    self.columns.setdefault(field, Column())
-                codes[field][i] = self.columns[field].code_for(value)
-        for field, here in codes.items():
-            self.columns[field].put(first, here)
+        self._describe(first, memories)
         expires = [NEVER if memory.expires is None else memory.expires for memory in memories]
         self.next_expiry = min(self.next_expiry, *expires)
         self.ids.extend([memory.id for memory in memories])
@@ -184,9 +181,26 @@ class Records:
         self.numbers.extend([memory.record for memory in memories])
         return range(first, len(self))
 
+    def _describe(self, first: int, memories: list[Memory]) -> None:
+        """Note the metadata of new memories, whose places begin with `first`."""
+        alike: dict[bytes, list[int]] = {}
+        for i, memory in enumerate(memories):
+            if memory.metadata is not None:
+                alike.setdefault(memory.metadata, []).append(i)
+        codes: dict[str, np.ndarray] = {}
+        for metadata, rows in alike.items():
+            for field, value in msgpack.unpackb(metadata).items():
+                if field not in codes:
+                    codes[field] = np.full(len(memories), ABSENT, np.int32)
+                    self.columns.setdefault(field, Column())
+                codes[field][rows] = self.columns[field].code_for(value, len(rows))
+        for field, here in codes.items():
+            self.columns[field].put(first, here)
+
     def drop(self, place: int) -> None:
         """The memory at a place has gone."""
         self.alive.array[place] = False
+        self._gone += 1
         for column in self.columns.values():
             column.drop(place)
         if place >= len(self._bounds) - 1:
@@ -272,17 +286,32 @@ def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, str | bool | int) or (isinstance(value, float) and math.isfinite(value))
 
 
-def checked_metadata(metadata: Any) -> bytes | None:
-    """Metadata as bytes: a mapping from names to text, numbers, booleans or None."""
-    if metadata is None or metadata == {}:
-        return None
+def checked_metadata(given: Iterable[Any]) -> list[bytes | None]:
+    """Metadata as bytes, for each memory: mappings from names to text, numbers, booleans or None."""
+    known: dict[Any, bytes | None] = {}  # most of a batch is alike
+    packed: list[bytes | None] = []
+    for metadata in given:
+        if metadata is None:
+            packed.append(None)
+            continue
+        try:
+            alike = (*metadata.items(), *map(type, metadata.values()))
+            if alike not in known:
+                known[alike] = _packed_metadata(metadata)
+            packed.append(known[alike])
+        except (TypeError, AttributeError):  # no mapping, or with values that have insides
+            packed.append(_packed_metadata(metadata))
+    return packed
+
+
+def _packed_metadata(metadata: Any) -> bytes | None:
     if not isinstance(metadata, Mapping):
         raise InvalidOption(f"metadata is a mapping {{name: value}}, not {type(metadata).__name__}")
     for field, value in metadata.items():
         if not isinstance(field, str) or not _is_plain(value):
             raise InvalidOption(f"metadata maps names to text, numbers, booleans or None, not {field!r} to {value!r:.80}")
     try:
-        return bytes(msgpack.packb(dict(metadata)))
+        return bytes(msgpack.packb(dict(metadata))) if metadata else None
     except (OverflowError, ValueError) as error:
         raise InvalidOption(f"metadata cannot be kept: {error}") from None
 

@@ -51,6 +51,7 @@ class Session:
         self.path = Path(path)
         self._reader = mode == "r"
         self._busy = threading.RLock()  # held by whoever writes, or follows another writer
+        self._owner = os.getpid()
         self._scorer = options.get("scorer")
         self._image: Image | None = None
         self._open = False
@@ -124,6 +125,10 @@ class Session:
             self._database.note({"lineage": image.lineage})
             self._snapshot_quietly(image)
 
+    @property
+    def _identity(self) -> bytes:
+        return bytes(self._facts["identity"])
+
     def _current(self) -> Image:
         """The image, after everything that another writer has done."""
         image = self._image
@@ -160,6 +165,8 @@ class Session:
         """
         if self._reader:
             raise ReadOnlyStore(f"{self.path} was opened for reading")
+        if os.getpid() != self._owner:
+            raise StoreError(f"{self.path} was opened by process {self._owner}; a fork of it must open the store itself")
         with self._busy:
             image = self._current()
             try:
@@ -238,11 +245,14 @@ class Session:
         try:
             # A snapshot must not know more than the database would after a power cut.
             self._database.sync()
-            snapshots.write(self.path / SNAPSHOTS, image.snapshot(), self._database.seal_of_event(image.at))
+            path = snapshots.write(self.path / SNAPSHOTS, image.snapshot(), self._database.seal_of_event(image.at))
         except OSError as error:
             raise StoreError(f"no snapshot could be written: {error}; the memories themselves are safe") from error
         image.weight = 0
         self._database.trim(image.at)
+        if image.records.mostly_empty:
+            # Places are never given out again, so an image of which most has gone is read anew; whoever reads keeps the old.
+            self._image = Image(self._identity, snapshots.read(path, self._scorer))
 
     def _snapshot_quietly(self, image: Image) -> None:
         """The same where nobody asked for it: what fails is no reason for an operation to fail that has been done."""

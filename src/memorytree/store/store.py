@@ -14,7 +14,7 @@ import numpy as np
 
 from memorytree import options
 from memorytree.engine.state import NONE
-from memorytree.errors import ConflictingReward, InvalidOption, InvalidReceipt, InvalidReward, UnknownId
+from memorytree.errors import ConflictingReward, InvalidKey, InvalidOption, InvalidReceipt, InvalidReward, UnknownId
 from memorytree.inspection import Explanation, Stats
 from memorytree.packing import packed_value
 from memorytree.store import doctor, exchange, key_codec, tokens
@@ -49,10 +49,6 @@ class MemoryStore(Session):
     def operations(self) -> int:
         """How many operations have made the store what it is; each insertion, removal or reward, one or many, counts one."""
         return self._current().at
-
-    @property
-    def _identity(self) -> bytes:
-        return bytes(self._facts["identity"])
 
     def _place(self, id: Any) -> int | None:
         """Where the record of a memory lies; None if there is none or it has expired."""
@@ -181,50 +177,73 @@ class MemoryStore(Session):
             data = key_codec.encoded(keys, X, batch)
             given = None if features is None else options.features_for(features, n, core)
             described = _one_each("mappings of metadata", n, metadata, isinstance(metadata, Mapping))
-            named = [None] * n if labels is None else options.listed(labels)
             now = time.time()
-            lives = _one_each("ttl", n, ttl, ttl is None or isinstance(ttl, int | float | timedelta))
-            lasting = [_times(now, life) for life in lives]
             if times is not None:
                 lasting = [(_moment(made, now), _moment(end, None)) for made, end in _one_each("times", n, times, False)]
+            elif ttl is None or isinstance(ttl, int | float | timedelta):
+                lasting = [_times(now, ttl)] * n
+            else:
+                lasting = [_times(now, life) for life in _one_each("ttl", n, ttl, False)]
+            named = [None] * n if labels is None else options.listed(labels)
             return self._insert(image, keys, data, values, numbers, given, named, described, lasting)
 
     def _insert(
-        self, image: Image, keys: Any, data: list[bytes], values: list, ids: np.ndarray, features: Any, labels: list,
+        self, image: Image, keys: Any, data: list[bytes], values: list, ids: np.ndarray, features: Any, labels: Sequence,
         metadata: Sequence, times: Sequence[tuple[float, float | None]],
     ) -> np.ndarray:  # fmt: skip
         """Store memories whose keys were checked."""
-        options.codes_for(labels, len(ids), {})
-        at, next_id, record = image.at + 1, self._state.next_id, self._state.next_record
-        memories: list[Memory] = []
-        ended: dict[int, tuple[int, bytes]] = {}  # by id, what a memory of the batch replaces
-        mine: dict[int, int] = {}
-        replaced = []
-        for i, given in enumerate(ids.tolist()):
-            id = next_id if given == NONE else given
-            next_id = max(next_id, id + 1)
-            if id in mine:
-                replaced.append((memories[mine[id]].record, memories[mine[id]].seal))
-            elif given != NONE and id in image.tree and id not in ended:
-                ended[id] = image.records.stub(image.tree.get(id))
-            mine[id] = i
-            label = labels[i]
-            memories.append(
-                sealed(
-                    Memory, record + i, id, data[i], packed_value(values[i]), checked_metadata(metadata[i]),
-                    int(label) if isinstance(label, np.integer) else label,
-                    None if features is None else features[i].tobytes(), *times[i], at,
-                )
-            )  # fmt: skip
-            ids[i] = id
-        kind = key_codec.kind_of(keys)
+        n, kind = len(ids), key_codec.kind_of(keys)
+        if list(kind) != self._facts.get("keys", list(kind)):
+            raise InvalidKey(f"this store holds {' keys of dimension '.join(map(str, self._facts['keys']))}, not {kind}")
+        first, last = self._state.next_record, self._state.next_record + n - 1
+        next_id, ended, overtaken = self._take_ids(image, ids)
+        columns: tuple[Iterable[Any], ...] = (
+            range(first, last + 1),
+            ids.tolist(),
+            data,
+            [packed_value(value) for value in values],
+            checked_metadata(metadata),
+            _checked_labels(labels, n),
+            [None] * n if features is None else [row.tobytes() for row in features],
+            [created for created, _ in times],
+            [expires for _, expires in times],
+            [image.at + 1] * n,
+        )
+        memories = [sealed(Memory, *row) for row in zip(*columns, strict=True)]
         event = self._commit(
-            image, "insert", [record, record + len(memories) - 1], memories=memories, ended=[*ended.values(), *replaced],
-            next_id=next_id, facts=None if "keys" in self._facts else {"keys": list(kind)},
-        )  # fmt: skip
+            image,
+            "insert",
+            [first, last],
+            memories=memories,
+            ended=[*ended, *((memories[i].record, memories[i].seal) for i in overtaken)],
+            next_id=next_id,
+            facts=None if "keys" in self._facts else {"keys": list(kind)},
+        )
         image.insert(memories, kind, self._database)
         image.at = event.at
         return ids
+
+    def _take_ids(self, image: Image, ids: np.ndarray) -> tuple[int, list[tuple[int, bytes]], list[int]]:
+        """Give ids to the memories of a batch that have none yet.
+
+        Returns the next free id, the stubs of memories that are replaced, and which of the batch a later one replaces.
+        """
+        next_id = self._state.next_id
+        if np.all(ids == NONE):
+            ids[:] = np.arange(next_id, next_id + len(ids))
+            return next_id + len(ids), [], []
+        replaced, overtaken = [], []
+        places: dict[int, int] = {}
+        for i, given in enumerate(ids.tolist()):
+            id = next_id if given == NONE else given
+            next_id = max(next_id, id + 1)
+            if id in places:
+                overtaken.append(places[id])
+            elif id in image.tree:
+                replaced.append(image.records.stub(image.tree.get(id)))
+            places[id] = i
+            ids[i] = id
+        return next_id, replaced, overtaken
 
     def remove(self, id: int) -> None:
         """Forget a memory; `UnknownId` where there is none."""
@@ -430,6 +449,14 @@ def _one_each(what: str, n: int, given: Any, one_for_all: bool) -> Sequence[Any]
     if len(given) != n:
         raise InvalidOption(f"{n} memories need {n} {what}, not {len(given)}")
     return given
+
+
+def _checked_labels(labels: Sequence[Any], n: int) -> list[str | int | None]:
+    """Labels that the tree takes and the database can hold."""
+    options.codes_for(labels, n, {})
+    if any(isinstance(label, int) and not -(2**63) <= label < 2**63 for label in labels):
+        raise InvalidOption("a label that is a number has at most 64 bits")
+    return [int(label) if isinstance(label, np.integer) else label for label in labels]
 
 
 def _times(now: float, ttl: Any) -> tuple[float, float | None]:

@@ -127,4 +127,6 @@ def text_rows(texts: Iterable[str]) -> scipy.sparse.csr_matrix:
     places, counts = np.unique(places, return_counts=True)
     bounds = np.searchsorted(places, np.arange(len(found) + 1) * COLUMNS)
     weights = (1 + np.log(counts)).astype(np.float32)
-    return scipy.sparse.csr_matrix((weights, (places % COLUMNS).astype(np.int32), bounds), shape=(len(found), COLUMNS))
+    index = np.int32 if len(places) < 2**31 else np.int64  # scipy takes a second look at what is longer than need be
+    arrays = weights, (places % COLUMNS).astype(index), bounds.astype(index)
+    return scipy.sparse.csr_matrix(arrays, shape=(len(found), COLUMNS))

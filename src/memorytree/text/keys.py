@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,16 +14,24 @@ from memorytree.text.features import RECIPE, features_by_number, text_rows
 Encoder = Callable[[list[str]], Any]
 
 
+# Chosen on questions to three conversations; docs/results/locomo.md tells of seven others.
+WORDS = {"scorer": "tfidf", "routing": terms(reads=96, scored=64, rate=0.3, temperature=10, uptake=0.3)}
+VECTORS = {"scorer": "metric"}
+
+
 class WordKeys:
     """Sparse keys of words, pairs and parts of words, which count by how few texts have them."""
 
-    # How fast memories learn was chosen on questions to three conversations (docs/results/locomo.md tells of seven others).
-    options: dict[str, Any] = {"scorer": "tfidf", "routing": terms(rate=0.3, temperature=10.0, uptake=0.3)}  # noqa: RUF012
+    options: Mapping[str, Any] = WORDS
     beam = 1
 
     def rows(self, texts: list[str]) -> Any:
         """A key for each text."""
         return text_rows(texts)
+
+    def row(self, text: str) -> Any:
+        """The key of one text."""
+        return text_rows([text])
 
     def mark(self) -> dict[str, Any]:
         """What a memory notes of how its keys are made."""
@@ -41,7 +49,7 @@ class WordKeys:
 class VectorKeys:
     """What an encoder makes of texts, at length one, in a space that learns from rewards."""
 
-    options: dict[str, Any] = {"scorer": "metric"}  # noqa: RUF012
+    options: Mapping[str, Any] = VECTORS
     # Texts are few beside what a tree can hold, and a miss is dear, so a question looks into many leaves.
     beam = 32
 
@@ -60,9 +68,13 @@ class VectorKeys:
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         return np.asarray(rows / np.where(lengths > 0, lengths, 1), np.float32)
 
+    def row(self, text: str) -> np.ndarray:
+        """The key of one text."""
+        return np.asarray(self.rows([text])[0])
+
     def mark(self) -> dict[str, Any]:
         """What a memory notes of how its keys are made: the key of one text, by which the encoder is known again."""
-        return {"probe": [round(number, 3) for number in self.rows(["memory"])[0].tolist()]}
+        return {"probe": [round(number, 3) for number in self.row("memory").tolist()]}
 
     def fit(self, mark: dict[str, Any]) -> bool:
         """Whether keys that were made by this mark are such as these; other machines round differently."""

@@ -134,18 +134,9 @@ class TextMemory:
             raise InvalidOption(f"{path} {what}")
         return store
 
-    # ---- texts as keys
-
-    def _keys(self, texts: list[str]) -> Any:
-        """A row for each text."""
-        for text in texts:
-            if not isinstance(text, str) or not text.strip():
-                raise InvalidOption(f"a text is a str with something in it, not {text!r:.80}")
-        return self._made_of.rows(texts)
-
     # ---- writing
 
-    def remember(self, text: str, *, id: int | None = None, ttl: Any = None, **metadata: Any) -> int:
+    def remember(self, text: str, /, *, id: int | None = None, ttl: Any = None, **metadata: Any) -> int:
         """Remember a text and return its id.
 
         Args:
@@ -154,8 +145,8 @@ class TextMemory:
             ttl: after so many seconds (or a timedelta) it is gone.
             metadata: what else is known of it: texts, numbers, booleans or None, for `recall(where=...)`.
         """
-        keys = self._keys([text])
-        return int(self._store.insert(keys[0], text, id=id, metadata=metadata or None, ttl=ttl))
+        key = self._made_of.row(checked(text))
+        return int(self._store.insert(key, text, id=id, metadata=metadata or None, ttl=ttl))
 
     def remember_many(
         self,
@@ -175,10 +166,10 @@ class TextMemory:
         """
         if isinstance(texts, str):
             raise InvalidOption("remember_many takes a list of texts; remember takes one")
-        texts = options.listed(texts)
+        texts = [checked(text) for text in options.listed(texts)]
         if not texts:
             return []
-        found = self._store.insert_many(self._keys(texts), texts, ids=ids, metadata=metadata, ttl=ttl)
+        found = self._store.insert_many(self._made_of.rows(texts), texts, ids=ids, metadata=metadata, ttl=ttl)
         return [int(id) for id in found]
 
     def forget(self, id: int) -> None:
@@ -218,12 +209,12 @@ class TextMemory:
             where: only texts with this metadata: {"user": "u17", "kind": ["fact", "task"]}.
             explore: with this probability one decision is left to chance, so that rewards tell something new.
         """
-        key, beam = self._keys([question])[0], self._made_of.beam
-        return Recall(self._store.query(key, k, where=where, explore=explore, beam=beam))
+        key = self._made_of.row(checked(question))
+        return Recall(self._store.query(key, k, where=where, explore=explore, beam=self._made_of.beam))
 
     def explain(self, question: str, k: int = 5) -> Explanation:
         """Why a question recalls what it does: for each text the three features it has in common that count most."""
-        told = self._store.explain(self._keys([question])[0], k)
+        told = self._store.explain(self._made_of.row(checked(question)), k)
         names = self._made_of.names(question)
         candidates = tuple(
             replace(candidate, parts=tuple((names.get(feature, feature), part) for feature, part in candidate.parts))
@@ -270,3 +261,10 @@ class TextMemory:
 
     def __repr__(self) -> str:
         return f"<TextMemory in {self._store!r}>"
+
+
+def checked(text: Any) -> str:
+    """A text, if it is one."""
+    if not isinstance(text, str) or not text.strip():
+        raise InvalidOption(f"a text is a str with something in it, not {text!r:.80}")
+    return text
