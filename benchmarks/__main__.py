@@ -23,6 +23,7 @@ BENCHMARKS = {
     "multilabel": "the multi-label classifier, its controls, and its peers",
     "online": "one pass, every row predicted first: beside Vowpal Wabbit's learners",
     "retrieval": "images by captions: beside exact search and a ridge map, with shuffled rewards",
+    "locomo": "evidence for questions about long conversations: beside BM25 and TF-IDF, before and after feedback",
     "space": "the learned space searched by memorytree and by hnswlib: error against time",
     "store": "what it costs to last: a store beside the tree in memory and SQLite",
     "patience": "first answer, import, and one call from Python",

@@ -48,7 +48,7 @@ def cpu_model() -> str:
 
 def circumstances(seed: int, quick: bool) -> dict:
     """Return all that a reader needs in order to judge or repeat a figure."""
-    packages = ["numpy", "scipy", "numba", "vowpalwabbit", "hnswlib", "scikit-learn"]
+    packages = ["numpy", "scipy", "numba", "vowpalwabbit", "hnswlib", "bm25s", "scikit-learn"]
     return {
         "date": datetime.date.today().isoformat(),
         "cpu": cpu_model(),

@@ -81,3 +81,33 @@ def test_titles_are_given_subjects(tmp_path):
     assert "bees and cities" in printed
     assert "towns" in printed
     assert "because of" in printed
+
+
+NOTES = """Bob takes the train to work
+The cat sleeps on the red sofa
+Carla was born in Lisbon in 1985
+Ada prefers tea to coffee
+
+The doctor told Bob to avoid peanuts
+Ada plays the violin in an orchestra
+"""
+
+
+@pytest.mark.parametrize(
+    ("question", "best"), [("How does Bob commute to his job?", 0), ("musical instruments", 5), ("Where is the kitten?", 1)]
+)
+def test_notes_are_found_by_what_they_mean(tmp_path, question, best):
+    pytest.importorskip("wordllama")
+    (tmp_path / "notes.txt").write_text(NOTES, encoding="utf8")
+    asked = ["ask_notes.py", tmp_path / "notes.txt", question, "--memory", tmp_path / "memory"]
+    printed = run(*asked, "--useful", best).splitlines()
+    assert int(printed[0].split()[1]) == best
+    assert printed[-1].startswith("learned from")
+    assert run(*asked).splitlines()[0].split()[1] == str(best)
+
+
+def test_notes_are_found_by_their_words(tmp_path):
+    (tmp_path / "notes.txt").write_text(NOTES, encoding="utf8")
+    printed = run("ask_notes.py", tmp_path / "notes.txt", "Who sleeps on the sofa?", "--words", "--useful", 1)
+    assert "The cat sleeps on the red sofa" in printed.splitlines()[0]
+    assert "learned from 1 reward" in printed

@@ -19,7 +19,7 @@ from memorytree.engine.merge import merge_rows
 from memorytree.engine.state import LABEL, NONE, SLOT, Settings
 from memorytree.errors import InvalidOption
 from memorytree.routing import Terms, TermsCore, principal
-from memorytree.scoring import Cosine, Distance, Values, cosine, distance, metric, values
+from memorytree.scoring import Cosine, Distance, Tfidf, Values, cosine, distance, metric, values
 from memorytree.scoring.metric import Metric, Space
 from memorytree.scoring.own import ScoredCore
 from memorytree.scoring.term_space import TermSpaceCore
@@ -150,6 +150,8 @@ def make(
     """What stands behind a tree with these options; a routing that was settled earlier may be given."""
     routing = routing or options.routing_of(settings, sparse)
     basic, scorer = options.settings_of(settings, routing), options.scorer_of(settings)
+    if isinstance(routing, Terms) and routing.uptake and not isinstance(scorer, Distance | Cosine | Tfidf):
+        raise InvalidOption("keys take up queries only where the scorer looks at nothing else: distance, cosine or tfidf")
     if isinstance(scorer, Metric):
         if sparse:
             if not isinstance(routing, Terms):
@@ -162,7 +164,9 @@ def make(
             raise InvalidOption('scorer="values" finds sparse keys by their terms: it needs routing="terms", and no forest')
         by_keys = {**settings, "scorer": "cosine" if sparse else "distance"}
         return ValuedCore(make(sparse, dimension, by_keys, features, routing), scorer, features)
-    if not isinstance(scorer, Distance | Cosine):
+    if isinstance(scorer, Tfidf) and not isinstance(routing, Terms):
+        raise InvalidOption('scorer="tfidf" counts memories by term: it needs sparse keys, routing="terms", and no forest')
+    if not isinstance(scorer, Distance | Cosine | Tfidf):
         if settings["trees"] or isinstance(routing, Terms):
             raise InvalidOption("a forest or term lists need a compiled scorer: distance or cosine")
         return ScoredCore(Core(sparse, dimension, basic, routing, distance()), scorer, features)

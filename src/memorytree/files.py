@@ -28,7 +28,7 @@ from memorytree.scoring import Metric, Values
 from memorytree.scoring.own import ScoredCore
 from memorytree.scoring.valued import ValuedCore
 
-FORMAT = 2
+FORMAT = 3
 OWN = {"name": "own"}  # stands for a scorer of the user's own, which no file can hold
 GROWING = ("id_keys", "id_rows")  # the other arrays without a counter have one length for life
 KINDS = {"dense": DenseKeys, "sparse": SparseKeys, "named": NamedKeys}

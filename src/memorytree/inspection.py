@@ -1,4 +1,4 @@
-"""Looking inside a tree: figures, reasons, pictures. Everything here only reads; the caller holds the lock."""
+"""Looking inside a tree: figures and reasons. Everything here only reads; the caller holds the lock."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from memorytree.engine.state import (
 from memorytree.hits import Hit
 from memorytree.keys import DenseKeys
 from memorytree.routing import TermsCore
-from memorytree.scoring import Cosine
+from memorytree.scoring import Cosine, Distance
 from memorytree.scoring.valued import ValuedCore
 
 
@@ -202,7 +202,7 @@ def explain(tree: Any, x: Any, k: int) -> Explanation:
     for id, score in zip(ids[0].tolist(), scores[0].tolist(), strict=True):
         if id >= 0:
             _, slot = kernels.locate(core.tree, id)
-            parts = _parts(keys, row, core.arrays(), slot, isinstance(core.scorer, Cosine))
+            parts = _parts(keys, row, core.arrays(), slot, score if isinstance(core.scorer, Cosine) else None)
             candidates.append(Candidate(Hit(id, tree._values[id], score), parts))
     return Explanation(tuple(steps), node, int(nodes[node, COUNT]), tuple(candidates))
 
@@ -226,71 +226,26 @@ def _explain_terms(tree: Any, core: TermsCore, row: Any, k: int) -> Explanation:
     ids, scores = np.empty((1, k), np.int64), np.empty((1, k), np.float32)
     core.query(row, (0, 1), np.zeros(2, np.int64), NOBODY, ids, scores, NO_TRACES, 1, 0.0, 0)
     candidates = []
-    x = (row[0], row[1], row[2] * np.sqrt(core.importance(row[1])))
+    x = (row[0], row[1], row[2] * np.sqrt(core.weights(row[1])))
     for id, score in zip(ids[0].tolist(), scores[0].tolist(), strict=True):
         if id >= 0:
-            arrays, slot = core.place_of(id)
-            arrays["key_weights"] = arrays["key_weights"] * np.sqrt(core.importance(arrays["key_features"]))
-            parts = _parts(keys, x, arrays, slot, isinstance(core.raw.scorer, Cosine))
+            arrays, slot = core.place_of(id, learned=True)
+            arrays["key_weights"] = arrays["key_weights"] * np.sqrt(core.weights(arrays["key_features"]))
+            parts = _parts(keys, x, arrays, slot, None if isinstance(core.raw.scorer, Distance) else score)
             candidates.append(Candidate(Hit(id, tree._values[id], score), parts))
     return Explanation((), int(core.raw.counters[ROOT]), core.entries_read(row), tuple(candidates))
 
 
-def _parts(keys: Any, row: Any, arrays: dict[str, np.ndarray], slot: int, cosine: bool) -> tuple[tuple[Any, float], ...]:
-    """The three features that weigh most in a score: terms of the cosine, or of minus the squared distance."""
+def _parts(
+    keys: Any, row: Any, arrays: dict[str, np.ndarray], slot: int, score: float | None
+) -> tuple[tuple[Any, float], ...]:
+    """The three features that weigh most: parts of a score that is an overlap by some length, or of minus the squared
+    distance."""
     x, z = keys.weights(row), keys.weights_in(arrays, slot)
-    if cosine:
-        lengths = np.sqrt(sum(w * w for w in x.values()) * sum(w * w for w in z.values())) or 1.0
-        terms = {name: x[name] * z[name] / lengths for name in x.keys() & z.keys()}
+    if score is not None:
+        overlap = {name: x[name] * z[name] for name in x.keys() & z.keys()}
+        terms = {name: part * score / (sum(overlap.values()) or 1.0) for name, part in overlap.items()}
     else:
         terms = {name: -((x.get(name, 0.0) - z.get(name, 0.0)) ** 2) for name in x.keys() | z.keys()}
     heaviest = sorted(terms.items(), key=lambda term: (-abs(term[1]), str(term[0])))[:3]
     return tuple((name, float(part)) for name, part in heaviest)
-
-
-def draw_text(tree: Any, depth: int) -> str:
-    """The upper levels of a tree as text."""
-    if tree._core is None:
-        return "(empty)"
-    core = tree._core.shown
-    nodes = core.arrays()["nodes"]
-    lines: list[str] = []
-
-    def walk(node: int, level: int, prefix: str, branch: str, below: str) -> None:
-        is_leaf = nodes[node, LEFT] == NONE
-        more = "" if is_leaf or level < depth else " ..."
-        lines.append(f"{prefix}{branch}{'leaf' if is_leaf else 'node'} {node}: {nodes[node, COUNT]:,}{more}")
-        if not is_leaf and level < depth:
-            walk(int(nodes[node, LEFT]), level + 1, prefix + below, "├─ ", "│  ")
-            walk(int(nodes[node, RIGHT]), level + 1, prefix + below, "└─ ", "   ")
-
-    walk(int(core.counters[ROOT]), 0, "", "", "")
-    return "\n".join(lines)
-
-
-def draw_tree(tree: Any, depth: int, ax: Any) -> Any:
-    """The upper levels as bars: as wide as the memories below, the darker the less even the node cuts."""
-    import matplotlib.pyplot as plt
-
-    if ax is None:
-        _, ax = plt.subplots(figsize=(9, 0.6 * (depth + 2)))
-    if tree._core is not None:
-        core = tree._core.shown
-        nodes = core.arrays()["nodes"]
-        shades = plt.get_cmap("cividis_r")
-        waiting = [(int(core.counters[ROOT]), 0, 0)]
-        while waiting:
-            node, start, level = waiting.pop()
-            count, left, right = int(nodes[node, COUNT]), int(nodes[node, LEFT]), int(nodes[node, RIGHT])
-            if left == NONE:
-                ax.barh(level, count, left=start, height=0.9, color="#dddddd", edgecolor="white", linewidth=0.5)
-                continue
-            heavier = max(nodes[left, COUNT], nodes[right, COUNT]) / count
-            ax.barh(level, count, left=start, height=0.9, color=shades(2 * heavier - 1), edgecolor="white", linewidth=0.5)
-            if level < depth:
-                waiting += [(left, start, level + 1), (right, start + int(nodes[left, COUNT]), level + 1)]
-    ax.invert_yaxis()
-    ax.set_xlabel("memories, from the leftmost leaf to the rightmost")
-    ax.set_ylabel("level")
-    ax.set_title("Width: memories below a node. Darker: less even. Grey: a leaf.", fontsize=10)
-    return ax

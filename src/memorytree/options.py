@@ -14,9 +14,12 @@ from memorytree.engine.core import NOBODY
 from memorytree.engine.state import NONE, Settings
 from memorytree.errors import InvalidKey, InvalidOption, InvalidReward
 from memorytree.routing import Paper, Principal, Terms, paper, principal, terms
-from memorytree.scoring import Linear, Metric, Scorer, Values, cosine, distance, metric, values
+from memorytree.scoring import Linear, Metric, Scorer, Values, cosine, distance, metric, tfidf, values
 
-SCORERS: dict[str, Any] = {"distance": distance, "cosine": cosine, "metric": metric, "linear": Linear, "values": values}
+SCORERS: dict[str, Any] = {
+    "distance": distance, "cosine": cosine, "tfidf": tfidf, "metric": metric, "linear": Linear, "values": values,
+}  # fmt: skip
+COMPILED = ("distance", "cosine", "tfidf", "metric", "values")
 ROUTINGS = ("auto", "paper", "principal", "terms")
 
 
@@ -59,7 +62,8 @@ def check(options: dict[str, Any]) -> dict[str, Any]:
         raise InvalidOption('routing="terms" has no trees to make a forest of: use MemoryTree')
     if isinstance(routing, Terms) and not _are_sound(routing):
         raise InvalidOption(
-            f"the settings of term lists are positive numbers, breadth, scored and homes at least 1: {routing}"
+            "the settings of term lists are positive numbers, breadth, scored and homes at least 1, uptake from 0 to 1: "
+            f"{routing}"
         )
     if not isinstance(options["center"], bool):
         raise InvalidOption(f"center must be True or False, not {options['center']!r}")
@@ -79,7 +83,9 @@ def check(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _are_sound(routing: Terms) -> bool:
-    return all(0 < value < MOST for value in routing[:-1]) and min(routing.breadth, routing.scored, routing.homes) >= 1
+    positive = routing[: Terms._fields.index("uptake")]
+    at_least_one = min(routing.breadth, routing.scored, routing.homes) >= 1
+    return all(0 < value < MOST for value in positive) and at_least_one and 0 <= routing.uptake <= 1
 
 
 def routing_of(options: dict[str, Any], sparse: bool) -> Paper | Principal | Terms:
@@ -91,7 +97,7 @@ def routing_of(options: dict[str, Any], sparse: bool) -> Paper | Principal | Ter
         return routing
     if routing == "auto":
         scorer = options["scorer"]
-        compiled = isinstance(scorer, Metric | Values) or scorer in ("distance", "cosine", "metric", "values")
+        compiled = isinstance(scorer, Metric | Values) or scorer in COMPILED
         routing = "principal" if not sparse else "terms" if compiled and not options["trees"] else "paper"
     if routing == "principal":
         return principal()

@@ -25,9 +25,14 @@ def promise(tree, overlap, squared_length):
     better (sparse keys)."""
 
 
-def weighed_dissimilarity(tree, slot, prepared, importance):
-    """`dissimilarity` with every feature counted by its importance; the key's features are terms, and `prepared` is that of
-    engine/terms.py."""
+def term_weight(tree, lists, term):
+    """How much a term counts where keys are compared: its importance, learned from rewards, and what else the scorer knows
+    of it."""
+
+
+def weighed_dissimilarity(tree, slot, prepared, lists):
+    """`dissimilarity` with every feature counted by its weight; the key's features are terms, and `prepared` is that of
+    engine/term_search.py."""
 
 
 def load_key(tree, slot):

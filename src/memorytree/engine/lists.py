@@ -33,8 +33,8 @@ GONE = -2
 FURTHEST = 1e4
 
 FIELDS = (
-    "settings", "counters", "places", "names", "lists", "importance", "squares",
-    "members", "weights", "homes", "lengths", "free", "gradient",
+    "settings", "counters", "places", "names", "lists", "importance", "squares", "documents",
+    "members", "weights", "homes", "lengths", "given", "free", "gradient",
 )  # fmt: skip
 ARRAYS = FIELDS[1:-1]  # the last is scratch: all zeros whenever nobody learns
 
@@ -63,8 +63,8 @@ def _make(*values):
 @kernel
 def _arrays_of(lists):
     return (
-        lists.counters, lists.places, lists.names, lists.lists, lists.importance, lists.squares,
-        lists.members, lists.weights, lists.homes, lists.lengths, lists.free,
+        lists.counters, lists.places, lists.names, lists.lists, lists.importance, lists.squares, lists.documents,
+        lists.members, lists.weights, lists.homes, lists.lengths, lists.given, lists.free,
     )  # fmt: skip
 
 
@@ -89,10 +89,12 @@ def empty() -> dict[str, np.ndarray]:
         "lists": np.zeros((32, 4), np.int64),
         "importance": np.ones(32, np.float32),
         "squares": np.zeros(32, np.float32),
+        "documents": np.zeros(32, np.int32),
         "members": np.empty(64, np.int32),
         "weights": np.empty(64, np.float32),
         "homes": np.zeros(64, np.int32),
         "lengths": np.zeros(64, np.float32),
+        "given": np.zeros(64, np.int32),  # how many terms of a key are not learned
         "free": np.full(RUN_CLASSES, NONE, np.int64),
     }
 
@@ -131,15 +133,6 @@ def term_of(lists, feature):
 
 
 @kernel
-def terms_of(lists, features):
-    """The terms of features, NONE for those that are none."""
-    terms = np.empty(features.shape[0], np.int32)
-    for j in range(features.shape[0]):
-        terms[j] = term_of(lists, features[j])
-    return terms
-
-
-@kernel
 def in_terms(lists, X, first, last):
     """Rows first .. last - 1 with terms for features, and nothing of those that are none."""
     bounds, features, weights = X
@@ -165,12 +158,14 @@ def add_term(lists, feature):
         lists.lists = grown(lists.lists, 2 * term)
         lists.importance = lengthened(lists.importance, 2 * term)
         lists.squares = lengthened(lists.squares, 2 * term)
+        lists.documents = lengthened(lists.documents, 2 * term)
         lists.gradient = np.zeros(2 * term, np.float32)
     lists.names[term] = feature
     for column in range(lists.lists.shape[1]):
         lists.lists[term, column] = 0
     lists.importance[term] = 1
     lists.squares[term] = 0
+    lists.documents[term] = 0
     lists.counters[TERMS] += 1
     if 2 * lists.counters[TERMS] > lists.places.shape[0]:
         places = np.empty((2 * lists.places.shape[0], 2), np.int32)

@@ -6,7 +6,7 @@ import numpy as np
 
 from memorytree.engine import layout, search
 from memorytree.engine.compile import helper, kernel, prefetch
-from memorytree.engine.declared import load_key, promise, row_of, score, weighed_dissimilarity
+from memorytree.engine.declared import load_key, promise, row_of, score, term_weight, weighed_dissimilarity
 from memorytree.engine.lists import (
     BEGIN,
     FLAGS,
@@ -23,9 +23,9 @@ from memorytree.engine.search import AT_LEAF, BRANCH, EXPLOIT, EXPLORED, EXPLORE
 from memorytree.engine.sparse import SMALLEST_TABLE, place_in
 from memorytree.engine.state import MEMORIES, NEWEST, NONE, OLDER, SLOT
 
-Prepared = namedtuple("Prepared", "table values terms squared_length")
+Prepared = namedtuple("Prepared", "table values terms squared_length learned_length")
 """A query: an open-addressing table from its terms to its weights (0 where there is none, so that comparing takes no
-branch), how many features it has, and the sum of the squares of their weights by importance."""
+branch), how many features it has, and the sum of the squares of their weights by what terms count, and by importance."""
 
 
 @helper
@@ -43,7 +43,7 @@ def known_terms(lists, x):
 
 
 @helper
-def prepare(lists, x, terms, weights):
+def prepare(tree, lists, x, terms, weights):
     """A query in the form in which stored keys are compared with it. Features that are no terms count for its length."""
     size = SMALLEST_TABLE
     while size < 8 * terms.shape[0]:
@@ -51,21 +51,24 @@ def prepare(lists, x, terms, weights):
     table, values = np.empty(size, np.int32), np.empty(size, np.float32)
     for place in range(size):
         table[place], values[place] = NONE, 0
-    squared_length = 0.0
+    squared_length, learned_length = 0.0, 0.0
     for j in range(terms.shape[0]):
         place = place_in(table, terms[j])
         table[place], values[place] = terms[j], weights[j]
-        squared_length += np.float64(lists.importance[terms[j]]) * weights[j] * weights[j]
+        squared_length += np.float64(term_weight(tree, lists, terms[j])) * weights[j] * weights[j]
+        learned_length += np.float64(lists.importance[terms[j]]) * weights[j] * weights[j]
     # In this order a key and its equal come to the same length, bit by bit.
     if terms.shape[0] < x[0].shape[0]:
+        unknown = np.float64(term_weight(tree, lists, NO_FEATURE))
         for j in range(x[0].shape[0]):
             if term_of(lists, x[0][j]) == NONE:
-                squared_length += np.float64(x[1][j]) * x[1][j]
-    return Prepared(table, values, x[0].shape[0], squared_length)
+                squared_length += unknown * x[1][j] * x[1][j]
+                learned_length += np.float64(x[1][j]) * x[1][j]
+    return Prepared(table, values, x[0].shape[0], squared_length, learned_length)
 
 
 @helper
-def choose_lists(lists, terms, weights, beam):
+def choose_lists(tree, lists, terms, weights, beam):
     """The heaviest terms of a query, by weight and importance, whose lists are to be read: (order, how many of them).
 
     As many as hold `reads` * log2 n entries, times the beam; and no fewer than a memory's homes, however long those are.
@@ -73,7 +76,7 @@ def choose_lists(lists, terms, weights, beam):
     """
     costs, order = np.empty(terms.shape[0] + 1, np.float64), np.empty(terms.shape[0] + 1, np.int64)
     for j in range(terms.shape[0]):
-        search.push(costs, order, j, -np.float64(abs(weights[j])) * lists.importance[terms[j]], j)
+        search.push(costs, order, j, -np.float64(abs(weights[j])) * term_weight(tree, lists, terms[j]), j)
     chosen = np.empty(terms.shape[0] + 1, np.int64)
     left = lists.settings.reads * np.log2(lists.counters[MOST] + 2.0) * beam
     taken, number = 0, 0
@@ -102,8 +105,18 @@ def entries_for(tree, lists, X):
     """The same for the first key of a batch."""
     x = row_of(tree, X, 0)
     terms, weights = known_terms(lists, x)
-    order, number = choose_lists(lists, terms, weights, 1)
+    order, number = choose_lists(tree, lists, terms, weights, 1)
     return entries_in(lists, x, terms, order, number)
+
+
+@kernel
+def weights_of(tree, lists, features):
+    """How much features count today."""
+    weights = np.empty(features.shape[0], np.float32)
+    for j in range(features.shape[0]):
+        term = term_of(lists, features[j])
+        weights[j] = term_weight(tree, lists, NO_FEATURE if term == NONE else term)
+    return weights
 
 
 # Into how many classes candidates are sorted by what they promise.
@@ -210,7 +223,7 @@ def fill_up(tree, lists, x, prepared, excluded, best_rows, best, found):
         for j in range(found):
             there = there or best_rows[j] == row
         if not there and not search.is_excluded(excluded, tree.row_ids[row]):
-            badness = weighed_dissimilarity(tree, tree.rows[row, SLOT], prepared, lists.importance)
+            badness = weighed_dissimilarity(tree, tree.rows[row, SLOT], prepared, lists)
             found = search.offer_row(tree, row, x, badness, best_rows, best, found)
         row = np.int64(tree.rows[row, OLDER])
     return found
@@ -232,8 +245,8 @@ def query_rows(tree, lists, X, first, last, bounds, excluded, ids, scores, trace
     for i in range(first, last):
         x = row_of(tree, X, i)
         terms, weights = known_terms(lists, x)
-        prepared = prepare(lists, x, terms, weights)
-        order, number = choose_lists(lists, terms, weights, beam)
+        prepared = prepare(tree, lists, x, terms, weights)
+        order, number = choose_lists(tree, lists, terms, weights, beam)
         if traces.shape[0]:
             traces[i, BRANCH], traces[i, STEPS] = EXPLOIT, 0
         if explore > 0 and order.shape[0] > number:
@@ -256,7 +269,7 @@ def query_rows(tree, lists, X, first, last, bounds, excluded, ids, scores, trace
         found = 0
         for j in range(number):
             term = terms[order[j]]
-            found = add_list(lists, term, lists.importance[term] * weights[order[j]], rows, sums, used, found)
+            found = add_list(lists, term, term_weight(tree, lists, term) * weights[order[j]], rows, sums, used, found)
         if x[0].shape[0] == 0:
             found = add_list(lists, np.int64(NO_FEATURE), np.float32(0), rows, sums, used, found)
         out = excluded[bounds[i] : bounds[i + 1]]
@@ -270,7 +283,7 @@ def query_rows(tree, lists, X, first, last, bounds, excluded, ids, scores, trace
         fetch_keys(tree, candidates, promising)
         found = np.int64(0)
         for j in range(promising):
-            badness = weighed_dissimilarity(tree, tree.rows[candidates[j], SLOT], prepared, lists.importance)
+            badness = weighed_dissimilarity(tree, tree.rows[candidates[j], SLOT], prepared, lists)
             found = search.offer_row(tree, candidates[j], x, badness, best_rows, best, found)
         if found < best.shape[0]:
             found = fill_up(tree, lists, x, prepared, out, best_rows, best, found)
@@ -283,12 +296,12 @@ def compare_rows(tree, lists, X, first, last, ids, scores):
     for i in range(first, last):
         x = row_of(tree, X, i)
         terms, weights = known_terms(lists, x)
-        prepared = prepare(lists, x, terms, weights)
+        prepared = prepare(tree, lists, x, terms, weights)
         for j in range(ids.shape[1]):
             row = layout.row_of_id(tree, ids[i, j])
             scores[i - first, j] = -np.inf
             if row != NONE:
-                badness = weighed_dissimilarity(tree, tree.rows[row, SLOT], prepared, lists.importance)
+                badness = weighed_dissimilarity(tree, tree.rows[row, SLOT], prepared, lists)
                 scores[i - first, j] = score(tree, badness)
 
 
@@ -301,7 +314,7 @@ def cosine_of(tree, lists, slot, prepared):
     terms, weights = load_key(tree, slot)
     product, squared_length = 0.0, 0.0
     for j in range(terms.shape[0]):
-        weight = np.float64(lists.importance[terms[j]]) * weights[j]
+        weight = np.float64(term_weight(tree, lists, terms[j])) * weights[j]
         squared_length += weight * weights[j]
         product += weight * prepared.values[place_in(prepared.table, terms[j])]
     lengths = np.sqrt(squared_length * prepared.squared_length)
@@ -319,7 +332,7 @@ def add_gradient(tree, lists, slot, prepared, pull, cosine, squared_length):
         return
     across, along = pull / np.sqrt(squared_length * prepared.squared_length), pull * cosine / (2 * squared_length)
     for j in range(terms.shape[0]):
-        weight = np.float64(lists.importance[terms[j]]) * weights[j]
+        weight = np.float64(term_weight(tree, lists, terms[j])) * weights[j]
         other = prepared.values[place_in(prepared.table, terms[j])]
         lists.gradient[terms[j]] += weight * (across * other - along * weights[j])
 
@@ -364,7 +377,7 @@ def learn_rows(tree, lists, X, ids, rewards, first, last):
             continue
         x = row_of(tree, X, i)
         terms, weights = known_terms(lists, x)
-        prepared = prepare(lists, x, terms, weights)
+        prepared = prepare(tree, lists, x, terms, weights)
         best = -np.inf
         for j in range(n):
             cosines[j], lengths[j] = cosine_of(tree, lists, slots[j], prepared)
@@ -386,7 +399,7 @@ def learn_rows(tree, lists, X, ids, rewards, first, last):
         for j in range(n):
             add_gradient(tree, lists, slots[j], prepared, pulls[j], cosines[j], lengths[j])
         for j in range(terms.shape[0]):
-            weight = np.float64(lists.importance[terms[j]]) * weights[j] * weights[j]
+            weight = np.float64(term_weight(tree, lists, terms[j])) * weights[j] * weights[j]
             lists.gradient[terms[j]] -= own * weight / (2 * prepared.squared_length)
         step_terms(lists, terms)
         for j in range(n):

@@ -4,13 +4,15 @@ A list holds at most `breadth` * log2 n entries. The lists of a memory's `homes`
 its homes; a query for the same key reads all of them. Where a heavier entry would drive a memory out of its last home, that
 entry is pinned: it stays, and the list may grow by as many as are pinned in it. A memory that finds no home is pinned in the
 shortest of those lists. Keys without terms share a list of their own, term 0.
+
+A key may be followed by terms that its memory has learned to answer to (`take_up`); searching knows no difference.
 """
 
 import numpy as np
 
 from memorytree.engine import grow, kernels, layout
 from memorytree.engine.compile import helper, kernel
-from memorytree.engine.declared import load_key, row_of
+from memorytree.engine.declared import copy_key, drop_key, load_key, row_of, store_key, term_weight
 from memorytree.engine.dense import lengthened
 from memorytree.engine.lists import (
     BEGIN,
@@ -44,8 +46,8 @@ def limit(lists):
 
 
 @helper
-def home_weight(lists, x):
-    """How much a term must weigh, with its importance, to be among a memory's heaviest; all of them where it has few."""
+def home_weight(tree, lists, x):
+    """How much a term must weigh, by what it counts, to be among a memory's heaviest; all of them where it has few."""
     terms, weights = x
     homes = lists.settings.homes
     if terms.shape[0] <= homes:
@@ -53,7 +55,7 @@ def home_weight(lists, x):
     heaviest = np.empty(homes, np.float32)
     filled = 0
     for j in range(terms.shape[0]):
-        weight = abs(weights[j]) * lists.importance[terms[j]]
+        weight = abs(weights[j]) * term_weight(tree, lists, terms[j])
         if filled < homes:
             place = filled
             filled += 1
@@ -99,12 +101,12 @@ def offer(tree, lists, row):
     terms, weights = x
     lists.homes[row] = 0
     length = 0.0
-    most, least = limit(lists), home_weight(lists, x)
+    most, least = limit(lists), home_weight(tree, lists, x)
     shortest, pinned_weight = np.int64(NONE), np.float32(0)
     for j in range(terms.shape[0]):
         term = np.int64(terms[j])
         length += np.float64(lists.importance[term]) * weights[j] * weights[j]
-        is_home = 1 if abs(weights[j]) * lists.importance[term] >= least else 0
+        is_home = 1 if abs(weights[j]) * term_weight(tree, lists, term) >= least else 0
         if admit(lists, term, row, weights[j], is_home, most):
             lists.homes[row] += is_home
         if is_home and (shortest == NONE or lists.lists[term, LENGTH] < lists.lists[shortest, LENGTH]):
@@ -140,12 +142,16 @@ def rename(tree, lists, row, new):
             lists.members[entry] = (new << FLAGS) + (lists.members[entry] & (HOME + PINNED))
     lists.homes[new] = lists.homes[row]
     lists.lengths[new] = lists.lengths[row]
+    lists.given[new] = lists.given[row]
 
 
 @helper
 def forget(tree, lists, row):
     """A memory goes; the last row takes its number."""
     take_out(tree, lists, row)
+    terms, _ = load_key(tree, tree.rows[row, SLOT])
+    for j in range(terms.shape[0]):
+        lists.documents[terms[j]] -= 1
     last = tree.counters[MEMORIES] - 1
     if row != last:
         rename(tree, lists, last, row)
@@ -161,15 +167,60 @@ def store(tree, lists, id, x):
     for j in range(features.shape[0]):
         term = term_of(lists, features[j])
         terms[j] = add_term(lists, features[j]) if term == NONE else term
+        lists.documents[terms[j]] += 1
     tree.counters[NEXT_ID] = max(tree.counters[NEXT_ID], id + 1)
     row = layout.new_row(tree, id)
     layout.append(tree, tree.counters[ROOT], row, (terms, weights))
     if row >= lists.homes.shape[0]:
         lists.homes = lengthened(lists.homes, 2 * row)
         lists.lengths = lengthened(lists.lengths, 2 * row)
+        lists.given = lengthened(lists.given, 2 * row)
     lists.homes[row] = 0
+    lists.given[row] = features.shape[0]
     lists.counters[MOST] = max(lists.counters[MOST], row + 1)
     return row
+
+
+# A memory learns at most so many terms beside those of its key, and forgets one that weighs less.
+MOST_LEARNED = 512
+LEAST_LEARNED = np.float32(0.01)
+
+
+@helper
+def take_up(tree, lists, row, x, reward):
+    """Let a memory learn the terms of a query: those that its key was not given move towards the weight in the query times
+    the reward, so that they fade where the memory was of no use."""
+    features, asked = x
+    slot, given = tree.rows[row, SLOT], np.int64(lists.given[row])
+    own_terms, own_weights = copy_key(tree, slot)
+    length = own_terms.shape[0]
+    if reward <= 0 and length == given:
+        return
+    take_out(tree, lists, row)
+    terms, weights = lengthened(own_terms, length + features.shape[0]), lengthened(own_weights, length + features.shape[0])
+    for j in range(features.shape[0]):
+        term, place = term_of(lists, features[j]), 0
+        while place < length and terms[place] != term:
+            place += 1
+        if place == length and (reward <= 0 or length - given >= MOST_LEARNED):
+            continue
+        if place == length:
+            terms[length] = add_term(lists, features[j]) if term == NONE else term
+            weights[length] = 0
+            lists.documents[terms[length]] += 1
+            length += 1
+        if place >= given:
+            weights[place] += np.float32(lists.settings.uptake) * (np.float32(reward) * asked[j] - weights[place])
+    kept = given
+    for place in range(given, length):
+        if weights[place] < LEAST_LEARNED:
+            lists.documents[terms[place]] -= 1
+        else:
+            terms[kept], weights[kept] = terms[place], weights[place]
+            kept += 1
+    drop_key(tree, slot)
+    store_key(tree, slot, (terms[:kept], weights[:kept]))
+    offer(tree, lists, row)
 
 
 # ---- doors that write
@@ -208,6 +259,22 @@ def remove(tree, lists, id):
     forget(tree, lists, layout.row_of_id(tree, id))
     if kernels.has_gaps(tree):
         kernels.close_gaps(tree)
+
+
+@kernel
+def take_up_rows(tree, lists, X, ids, rewards, first, last):
+    """Let memories learn the terms of queries first .. last - 1 by their rewards; returns how many queries earned any."""
+    earned = 0
+    for i in range(first, last):
+        x = row_of(tree, X, i)
+        highest = 0.0
+        for j in range(ids.shape[1]):
+            row = layout.row_of_id(tree, ids[i, j])
+            if row != NONE and not np.isnan(rewards[i, j]):
+                take_up(tree, lists, row, x, rewards[i, j])
+                highest = max(highest, rewards[i, j])
+        earned += highest > 0
+    return earned
 
 
 @kernel

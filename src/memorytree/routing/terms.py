@@ -10,6 +10,9 @@ Each term has an importance, 1 at first. Both scorers compare keys as if every w
 term's importance, so a key always ranks itself highest. From the rewards of the memories that a query returned the
 importances learn by the softmax of their cosines, under either scorer: rewarded ones are to take the probability of the
 others. Lists keep the weights as they are; only which terms are the heaviest depends on what was learned.
+
+With `uptake` a memory also learns terms beside those of its key: the ones of queries for which it was rewarded, so that it
+answers to the words in which it is asked for. They fade where it is returned for them and is of no use.
 """
 
 from __future__ import annotations
@@ -26,14 +29,15 @@ from memorytree.engine.core import ONE_LEAF, Core
 from memorytree.engine.state import MEMORIES, NONE, SLOT, Settings
 from memorytree.routing.principal import principal
 
-Terms = namedtuple("Terms", "breadth reads scored homes temperature rate learns")
+Terms = namedtuple("Terms", "breadth reads scored homes temperature rate uptake learns")
 
 # How much of an array is in use; the others are in use as a whole.
 USED = {
     "names": postings.TERMS, "lists": postings.TERMS, "importance": postings.TERMS, "squares": postings.TERMS,
-    "members": postings.POOL, "weights": postings.POOL,
+    "documents": postings.TERMS, "members": postings.POOL, "weights": postings.POOL,
 }  # fmt: skip
-OF_ROWS = ("homes", "lengths")
+OF_TERMS = tuple(name for name, counter in USED.items() if counter == postings.TERMS)
+OF_ROWS = ("homes", "lengths", "given")
 
 
 def terms(
@@ -44,13 +48,17 @@ def terms(
     homes: int = 8,
     temperature: float = 20.0,
     rate: float = 0.1,
+    uptake: float = 0.0,
 ) -> Terms:
     """Term lists: `breadth` * log2 n entries a list; a query reads `reads` * log2 n of them and scores `scored` memories.
 
     A memory stays in the list of at least one of its `homes` heaviest terms. `temperature` is the factor inside the softmax
-    of learning, `rate` Adagrad's step.
+    of learning, `rate` Adagrad's step. `uptake`: by which part of the way the terms that a memory has
+    learned move towards a query for which it got the reward 1.
     """
-    return Terms(float(breadth), float(reads), int(scored), int(homes), float(temperature), float(rate), False)
+    return Terms(
+        float(breadth), float(reads), int(scored), int(homes), float(temperature), float(rate), float(uptake), False
+    )
 
 
 class TermsCore:
@@ -88,10 +96,9 @@ class TermsCore:
         """How many terms there are; the first stands for keys without any."""
         return int(postings.arrays_of(self.lists)["counters"][postings.TERMS])
 
-    def importance(self, features: np.ndarray) -> np.ndarray:
-        """What has been learned of some features; 1 where nothing."""
-        known = postings.terms_of(self.lists, features)
-        return np.where(known == NONE, 1, postings.arrays_of(self.lists)["importance"][known])
+    def weights(self, features: np.ndarray) -> np.ndarray:
+        """How much some features count today: what has been learned of them, and how rare they are if the scorer asks."""
+        return term_search.weights_of(self.raw.tree, self.lists, features)
 
     def entries_read(self, row: Any) -> int:
         """How many entries of lists a query for the first key of a batch looks at."""
@@ -135,10 +142,12 @@ class TermsCore:
             arrays[name] = np.concatenate([array, template[len(array) :]])
         self.lists = postings.make(self.routing, arrays)
 
-    def place_of(self, id: int) -> tuple[dict[str, np.ndarray], int]:
-        """Arrays that hold the key of a memory, features and all, and its slot there."""
+    def place_of(self, id: int, learned: bool = False) -> tuple[dict[str, np.ndarray], int]:
+        """Arrays that hold the key of a memory, with the terms it has learned if these are wanted, and its slot there."""
         arrays, slot = self.raw.place_of(id)
-        first, count = arrays["spans"][slot]
+        first, count = arrays["spans"][slot].tolist()
+        if not learned:
+            count = int(postings.arrays_of(self.lists)["given"][arrays["slots"][slot]])
         features = postings.arrays_of(self.lists)["names"][arrays["key_features"][first : first + count]]
         weights = arrays["key_weights"][first : first + count]
         return {"spans": np.array([[0, count]]), "key_features": features, "key_weights": weights}, 0
@@ -195,7 +204,14 @@ class TermsCore:
         self, X: Any, traces: np.ndarray, ids: np.ndarray, rewards: np.ndarray, progress: np.ndarray, last: int
     ) -> Any:
         """Learn from the rewards of queries from where `progress` stands up to last - 1: (queries learned from, 0)."""
-        learned = term_search.learn_rows(self.raw.tree, self.lists, X, ids, rewards, progress.item(), last)
+        first, learned = progress.item(), 0
+        if not self.routing.uptake:
+            learned = term_search.learn_rows(self.raw.tree, self.lists, X, ids, rewards, first, last)
+        else:
+            # In turn, so that a batch leaves what a loop would. Whatever teaches importances is taken up as well.
+            for i in range(first, last):
+                term_search.learn_rows(self.raw.tree, self.lists, X, ids, rewards, i, i + 1)
+                learned += engine.take_up_rows(self.raw.tree, self.lists, X, ids, rewards, i, i + 1)
         progress[0] = last
         return np.array([learned, 0])
 
@@ -232,9 +248,9 @@ def check_lists(core: TermsCore) -> None:
     arrays, keys = postings.arrays_of(core.lists), core.raw.arrays()
     counters, n = arrays["counters"], int(core.raw.counters[MEMORIES])
     terms, pool = int(counters[postings.TERMS]), int(counters[postings.POOL])
-    _require(1 <= terms <= min(len(arrays[name]) for name in ("names", "lists", "importance", "squares")), "terms")
+    _require(1 <= terms <= min(len(arrays[name]) for name in OF_TERMS), "terms")
     _require(0 <= pool <= min(len(arrays["members"]), len(arrays["weights"])), "the pool holds what is in use")
-    _require(n <= min(len(arrays["homes"]), len(arrays["lengths"])) and counters[postings.MOST] >= n, "rows have homes")
+    _require(n <= min(len(arrays[name]) for name in OF_ROWS) and counters[postings.MOST] >= n, "rows have homes")
     _check_terms({name: arrays[name][:terms] for name in ("names", "importance", "squares")}, arrays["places"])
     lists = arrays["lists"][:terms]
     _check_runs(lists, arrays, pool, core.routing.breadth)
@@ -302,8 +318,12 @@ def _check_entries(
     owner = np.repeat(np.arange(n), spans[:, 1])
     inside = np.repeat(spans[:, 0] - (np.cumsum(spans[:, 1]) - spans[:, 1]), spans[:, 1]) + np.arange(len(owner))
     bare = np.flatnonzero(spans[:, 1] == 0)
+    given = arrays["given"][:n]
+    _require(np.all((given >= 0) & (given <= spans[:, 1])), "keys are as long as they were given, or longer")
     key_terms, key_weights = keys["key_features"][inside], keys["key_weights"][inside]
     _require(np.all((key_terms > 0) & (key_terms < terms)), "keys are made of terms")
+    documents = np.bincount(key_terms, minlength=terms)
+    _require(np.array_equal(documents, arrays["documents"][:terms]), "memories are counted by term")
     codes = np.concatenate([owner * terms + key_terms, bare * terms])
     values = np.concatenate([key_weights, np.zeros(len(bare), np.float32)])
     order = np.argsort(codes)

@@ -4,6 +4,10 @@ from memorytree.scoring.cosine import Cosine, cosine
 from memorytree.scoring.distance import Distance, distance
 from memorytree.scoring.metric import Metric, metric
 from memorytree.scoring.own import Linear, Scorer
+from memorytree.scoring.tfidf import Tfidf, tfidf
 from memorytree.scoring.values import Values, values
 
-__all__ = ["Cosine", "Distance", "Linear", "Metric", "Scorer", "Values", "cosine", "distance", "metric", "values"]
+__all__ = [
+    "Cosine", "Distance", "Linear", "Metric", "Scorer", "Tfidf", "Values",
+    "cosine", "distance", "metric", "tfidf", "values",
+]  # fmt: skip

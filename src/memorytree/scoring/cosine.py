@@ -45,8 +45,14 @@ def sparse_dissimilarity(tree, slot, prepared):
     return 1.0 - product / lengths if lengths > 0 else 1.0
 
 
+@body_for(declared.term_weight, "cosine")
+def term_weight(tree, lists, term):
+    return lists.importance[term]
+
+
 @body_for(declared.weighed_dissimilarity, "sparse", "cosine")
-def weighed_dissimilarity(tree, slot, prepared, importance):
+def weighed_dissimilarity(tree, slot, prepared, lists):
+    importance = lists.importance
     terms, weights = tree.key_features, tree.key_weights
     first, last = tree.spans[slot, 0], tree.spans[slot, 0] + tree.spans[slot, 1]
     key_squared = 0.0

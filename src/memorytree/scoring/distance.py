@@ -55,8 +55,14 @@ def sparse_dissimilarity(tree, slot, prepared):
     return total
 
 
+@body_for(declared.term_weight, "distance")
+def term_weight(tree, lists, term):
+    return lists.importance[term]
+
+
 @body_for(declared.weighed_dissimilarity, "sparse", "distance")
-def weighed_dissimilarity(tree, slot, prepared, importance):
+def weighed_dissimilarity(tree, slot, prepared, lists):
+    importance = lists.importance
     terms, weights = tree.key_features, tree.key_weights
     first, last = tree.spans[slot, 0], tree.spans[slot, 0] + tree.spans[slot, 1]
     matched = 0

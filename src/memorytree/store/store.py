@@ -22,7 +22,7 @@ from memorytree.store import doctor, exchange, key_codec, tokens
 from memorytree.store.answers import StoredHitMatrix, StoredHits, filtered
 from memorytree.store.database import Lesson, Memory, Reward, sealed
 from memorytree.store.image import Image
-from memorytree.store.records import NEVER, checked_metadata
+from memorytree.store.records import NEVER, Filter, checked_metadata
 from memorytree.store.session import Session
 from memorytree.store.tokens import Question
 from memorytree.tree import Learned
@@ -103,6 +103,12 @@ class MemoryStore(Session):
         image, place = self._there(id)
         expires = image.records.expires.item(place)
         return image.records.created.item(place), None if expires == NEVER else expires
+
+    def matching(self, where: Mapping[str, Any] | None) -> list[int]:
+        """The ids of all memories with this metadata, in order of insertion; `where` as in `query`."""
+        image = self._current()
+        with image.looked_at():
+            return image.records.ids.array[Filter(image.records, where, time.time()).places()].tolist()
 
     def __repr__(self) -> str:
         state = f"{len(self):,} memories" if self._open else "closed"
@@ -408,9 +414,9 @@ class MemoryStore(Session):
         ]
         return replace(told, candidates=tuple(candidates))
 
-    def draw(self, ax: Any = None, *, depth: int = 4) -> Any:
-        """A picture of the tree: as text, or with matplotlib on the axes given (`ax=True` makes some)."""
-        return self._current().tree.draw(ax, depth=depth)
+    def draw(self, ax: Any = None, *, depth: int = 4, names: Mapping[Any, str] | None = None) -> Any:
+        """A picture of the tree, as `MemoryTree.draw` makes it."""
+        return self._current().tree.draw(ax, depth=depth, names=names)
 
     # ---- upkeep
 

@@ -1,0 +1,209 @@
+"""Evidence for questions about long conversations (LoCoMo): `TextMemory` beside BM25 and TF-IDF, before and after feedback.
+
+The turns of a conversation are remembered as "date, speaker: words, caption of the picture if there is one", and questions
+are asked about it. Recall at 10 is the part of the turns told to be a question's evidence that is among the first ten. All
+systems get the same texts. BM25 is bm25s at its defaults (English stop words), and once more with the words, pairs and
+parts of words of `TextMemory` for tokens; TF-IDF is the cosine of scikit-learn's vectors (sublinear). Three conversations
+served to choose what keys are made of and how fast memories learn; figures are of the other seven.
+
+Feedback: half of the questions of a conversation, at random, are asked in turn; of the texts that were recalled, those that
+are evidence get the reward 1 and the others 0. Then the other half is asked, from which nothing was ever learned. Five
+random halves a conversation; a question counts once, with the mean over the halves in which it was held out. "Shuffled"
+deals the rewards of a question out to its texts at random. Intervals are 95 %, by bootstrap over questions; differences are
+taken question by question.
+"""
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+
+from benchmarks import data
+from benchmarks.data import Conversation
+from benchmarks.measure import installed
+from benchmarks.report import Job, Report, Table
+from memorytree import TextMemory
+from memorytree.text import words_of
+
+TUNED_ON = 3  # the first conversations
+FIRST = 10
+HALVES = 5
+FEEDBACK = {  # how many texts are recalled and rewarded, and whether the rewards are shuffled
+    f"after feedback on {FIRST} texts": (FIRST, False),
+    "after feedback on 30 texts": (30, False),
+    "after shuffled feedback on 30 texts": (30, True),
+}
+BEFORE = "TextMemory, before feedback"
+BM25 = "BM25"
+
+
+def run(job: Job) -> Report:
+    conversations = data.locomo(job.data, conversations=TUNED_ON + 1 if job.quick else None)[TUNED_ON:]
+    report = Report("Evidence for questions about conversations", __doc__)
+    job.step("starting", len(conversations) * (1 + len(FEEDBACK)))
+    recalls: dict[str, list[float]] = {}
+    taught: dict[str, list[float]] = {}
+    again: dict[str, list[float]] = {}
+    for place, conversation in enumerate(conversations):
+        job.step(f"{conversation.name}, before feedback")
+        for name, found in before(conversation, job.seed).items():
+            recalls.setdefault(name, []).extend(recalled(conversation, found))
+        for name, (rewarded, shuffled) in FEEDBACK.items():
+            job.step(f"{conversation.name}, {name}")
+            halves = [
+                after(conversation, rewarded, shuffled, np.random.default_rng([job.seed, place, half]))
+                for half in range(1 if job.quick else HALVES)
+            ]
+            held_out = np.array([[np.nan if is_taught else value for is_taught, value in half] for half in halves])
+            repeated = np.array([[value if is_taught else np.nan for is_taught, value in half] for half in halves])
+            taught.setdefault(name, []).extend(means(held_out))
+            again.setdefault(name, []).extend(means(repeated))
+    asked = [(conversation.name, question.kind) for conversation in conversations for question in conversation.questions]
+    tell(report, recalls, taught, again, asked, job)
+    return report
+
+
+def means(halves: np.ndarray) -> list[float]:
+    """The mean of every column over the rows in which it has a value; NaN where there is none."""
+    counted = np.count_nonzero(~np.isnan(halves), axis=0)
+    return np.where(counted > 0, np.nansum(halves, axis=0) / np.maximum(counted, 1), np.nan).tolist()
+
+
+def text_of(turn: tuple[str, str, str]) -> str:
+    speaker, date, words = turn
+    return f"{date}, {speaker}: {words}"
+
+
+def memory_of(conversation: Conversation, seed: int) -> TextMemory:
+    memory = TextMemory(seed=seed)
+    about = [{"speaker": speaker, "date": date} for speaker, date, _ in conversation.turns]
+    memory.remember_many([text_of(turn) for turn in conversation.turns], metadata=about)
+    return memory
+
+
+def recalled(conversation: Conversation, found: list[list[int]]) -> list[float]:
+    """For each question the part of its evidence that was found."""
+    asked = zip(conversation.questions, found, strict=True)
+    return [len(set(question.evidence) & set(turns)) / len(question.evidence) for question, turns in asked]
+
+
+def before(conversation: Conversation, seed: int) -> dict[str, list[list[int]]]:
+    """The first turns that each system finds for every question."""
+    texts, questions = [text_of(turn) for turn in conversation.turns], [question.text for question in conversation.questions]
+    memory = memory_of(conversation, seed)
+    found = {BEFORE: [memory.recall(question, FIRST).ids for question in questions]}
+    if installed("bm25s"):
+        found |= {BM25: by_bm25(texts, questions), "BM25, our features": by_bm25(texts, questions, features)}
+    return {**found, "TF-IDF cosine": by_tfidf(texts, questions)}
+
+
+def features(text: str) -> list[str]:
+    """Words, pairs and parts of words, as often as they occur."""
+    words = words_of(text)
+    parts = [f"~ {word} "[i : i + 5] for word in words if len(word) > 2 for i in range(len(word) - 1)]
+    return [*words, *(f"{word} {following}" for word, following in pairwise(words)), *parts]
+
+
+def by_bm25(texts: list[str], questions: list[str], tokens: Callable | None = None) -> list[list[int]]:
+    import bm25s
+
+    def tokenize(some):
+        return [tokens(text) for text in some] if tokens else bm25s.tokenize(some, stopwords="en", show_progress=False)
+
+    index = bm25s.BM25()
+    index.index(tokenize(texts), show_progress=False)
+    return index.retrieve(tokenize(questions), k=FIRST, show_progress=False).documents.tolist()
+
+
+def by_tfidf(texts: list[str], questions: list[str]) -> list[list[int]]:
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    vectorizer = TfidfVectorizer(sublinear_tf=True)
+    keys = vectorizer.fit_transform(texts)
+    return np.argsort(-(vectorizer.transform(questions) @ keys.T).toarray(), axis=1, kind="stable")[:, :FIRST].tolist()
+
+
+def after(conversation: Conversation, rewarded: int, shuffled: bool, rng) -> list[tuple[bool, float]]:
+    """For each question whether it was one of those with feedback, and its recall after all of these."""
+    questions = conversation.questions
+    taught = np.zeros(len(questions), bool)
+    taught[rng.permutation(len(questions))[: len(questions) // 2]] = True
+    memory = memory_of(conversation, int(rng.integers(2**32)))
+    for i in rng.permutation(np.flatnonzero(taught)).tolist():
+        found = memory.recall(questions[i].text, rewarded)
+        rewards = [float(id in questions[i].evidence) for id in found.ids]
+        memory.reward(found, rng.permutation(rewards).tolist() if shuffled else rewards)
+    found = [memory.recall(question.text, FIRST).ids for question in questions]
+    return list(zip(taught.tolist(), recalled(conversation, found), strict=True))
+
+
+def interval(values: np.ndarray, seed: int) -> tuple[float, float, float]:
+    """The mean of some values, and the ends of its 95 % interval by bootstrap."""
+    values = values[~np.isnan(values)]
+    draws = np.random.default_rng(seed).integers(0, len(values), (5000, len(values)))
+    low, high = np.quantile(values[draws].mean(axis=1), [0.025, 0.975])
+    return float(values.mean()), float(low), float(high)
+
+
+def tell(report: Report, recalls: dict, taught: dict, again: dict, asked: list[tuple[str, str]], job: Job) -> None:
+    """Tables, targets and the picture."""
+    base = np.array(recalls[BEFORE])
+    names, kinds = np.array(asked).T
+    columns = ["", "recall at 10", "from", "to", "more than before feedback", "from", "to"]
+    first = Table(f"All {len(base):,} questions, before feedback", columns)
+    learned = Table(f"Held-out questions, {1 if job.quick else HALVES} halves", columns)
+    repeated = Table("The questions with feedback, asked again", columns)
+    for table, of in ((first, recalls), (learned, taught), (repeated, again)):
+        for name, values in of.items():
+            gain = [None] * 3 if name == BEFORE else interval(np.array(values) - base, job.seed)
+            table.add(name, *interval(np.array(values), job.seed), *gain)
+    report.tables += [first, learned, repeated, by_kind(recalls, taught, kinds)]
+    for name in [BM25, "TF-IDF cosine"]:
+        beside = None if name not in recalls else float(np.mean(base - recalls[name]))
+        report.at_least(f"before feedback: recall above that of {name}", 0, beside)
+    shuffled = next(name for name, (_, shuffled) in FEEDBACK.items() if shuffled)
+    for name in FEEDBACK:
+        if name != shuffled:
+            report.at_least(f"{name}: gain on held-out questions", 0, float(np.nanmean(np.array(taught[name]) - base)))
+    report.at_least(
+        "feedback on 30 texts: recall above that with shuffled rewards",
+        0,
+        float(np.nanmean(np.array(taught["after feedback on 30 texts"]) - np.array(taught[shuffled]))),
+    )
+    if not installed("bm25s"):
+        report.missing.append("bm25s")
+    report.runs = {
+        conversation: {
+            part: {name: float(np.nanmean(np.array(values)[names == conversation])) for name, values in of.items()}
+            for part, of in (("before", recalls), ("held out", taught), ("again", again))
+        }
+        for conversation in dict.fromkeys(names.tolist())
+    }
+    if installed("matplotlib"):
+        report.figure = plot(recalls, taught, job.seed)
+
+
+def by_kind(recalls: dict, taught: dict, kinds: np.ndarray) -> Table:
+    table = Table("Recall at 10 by kind of question", ["", "questions", *recalls, *taught])
+    for kind in data.LOCOMO_KINDS.values():
+        of_kind = kinds == kind
+        every = [*recalls.values(), *taught.values()]
+        table.add(kind, int(of_kind.sum()), *(float(np.nanmean(np.array(values)[of_kind])) for values in every))
+    return table
+
+
+def plot(recalls: dict, taught: dict, seed: int):
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 3.6))
+    axes = figure.subplots()
+    shown = {**recalls, **{f"TextMemory, {name}": values for name, values in taught.items()}}
+    for place, (name, values) in enumerate(shown.items()):
+        mean, low, high = interval(np.array(values), seed)
+        colour = "#1f6f8b" if name.startswith("TextMemory") else "#aaaaaa"
+        axes.barh(place, mean, color=colour, xerr=[[mean - low], [high - mean]], ecolor="#333333", capsize=3)
+    axes.set_yticks(range(len(shown)), shown)
+    axes.invert_yaxis()
+    axes.set(xlabel="recall at 10 (95 % interval)", title="Evidence for questions about conversations")
+    axes.grid(axis="x", alpha=0.3)
+    return figure
