@@ -14,6 +14,7 @@ usage: ./mt COMMAND [ARGUMENTS]
 
   demo      learn a few-shot task from the docstrings on this machine and watch it happen
   test      lint, types, all tests, then the engine's tests with bounds checks (arguments go to the first pytest)
+  lab       the paper's tables and figures beside the systems it names; "./mt lab list" shows them
   bench     speed and accuracy beside other systems; "./mt bench --help" lists the benchmarks
   lint      ruff check, ruff format --check and mypy
   format    ruff format, and the lint fixes that are safe
@@ -88,6 +89,10 @@ case $command in
 demo)
     need demo
     exec "$python" -P -m memorytree.demo "$@"
+    ;;
+lab)
+    need lab
+    exec "$python" -P -m memorytree lab "$@"
     ;;
 bench)
     need bench

@@ -1,0 +1,96 @@
+"""How claims are judged and comparisons put into words; the same for all experiments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from memorytree.lab.experiments.base import Claim
+from memorytree.lab.results import Results
+from memorytree.lab.tables import decimals
+
+# (where, the figure that should be better, the one it is held against); None: not measured
+Pair = tuple[str, float | None, float | None]
+
+
+def shown(value: float) -> str:
+    """A figure with three digits that count.
+
+    >>> shown(0.40512), shown(1234.5)
+    ('0.405', '1,234')
+    """
+    return f"{value:,.{decimals(value)}f}"
+
+
+def judged(who: str, text: str, pairs: Iterable[Pair], *, more: bool = False, reason: str = "") -> Claim:
+    """Judge a claim that one figure is better than another wherever both were measured.
+
+    Args:
+        who: who makes the claim.
+        text: the claim.
+        pairs: where, the figure that should be better, and the other.
+        more: whether more is better.
+        reason: why we think it does not hold, where it does not.
+
+    >>> claim = judged("paper", "supervision helps", [("a", 0.4, 0.5), ("b", 0.6, 0.5)], reason="Few rows.")
+    >>> claim.verdict, claim.why
+    ('does not hold', 'Not on b: 0.600 against 0.500. It does on a: 0.400 against 0.500. Few rows.')
+    """
+    known = [(where, one, other) for where, one, other in pairs if one is not None and other is not None]
+    if not known:
+        return Claim(who, text, None, "Neither side was measured.")
+
+    def told(kept: Sequence[tuple[str, float, float]]) -> str:
+        return "; ".join(f"{where}: {shown(one)} against {shown(other)}" for where, one, other in kept)
+
+    good = [pair for pair in known if (pair[1] > pair[2] if more else pair[1] < pair[2])]
+    bad = [pair for pair in known if pair not in good]
+    if not bad:
+        return Claim(who, text, True, told(good)[:1].upper() + told(good)[1:] + ".")
+    rest = f" It does on {told(good)}." if good else ""
+    return Claim(who, text, False, f"Not on {told(bad)}.{rest} {reason}".strip())
+
+
+def against_best(
+    results: Results, figure: str, ours: str, others: Sequence[str], sets: Sequence[str], **wanted: object
+) -> list[Pair]:
+    """For every data set our figure and the least one among others, with its name."""
+    pairs: list[Pair] = []
+    for dataset in sets:
+        rivals = {peer: results.mean(figure, peer=peer, dataset=dataset, **wanted) for peer in others}
+        measured = {peer: value for peer, value in rivals.items() if value is not None}
+        best = min(measured, key=lambda peer: measured[peer], default=None)
+        where = dataset if best is None else f"{dataset} ({best})"
+        pairs.append(
+            (where, results.mean(figure, peer=ours, dataset=dataset, **wanted), measured.get(best) if best else None)
+        )
+    return pairs
+
+
+def better_elsewhere(
+    results: Results,
+    sets: Sequence[str],
+    others: Sequence[str],
+    *,
+    figure: str,
+    what: str,
+    title: Callable[[str], str],
+    more: bool = False,
+) -> list[str]:
+    """A sentence for each peer that beats our default somewhere, with what it costs there."""
+    told = []
+    for dataset in sets:
+        ours = results.mean(figure, peer="ours", dataset=dataset)
+        for peer in others:
+            theirs = results.mean(figure, peer=peer, dataset=dataset)
+            if ours is None or theirs is None or not (theirs > ours if more else theirs < ours):
+                continue
+            cost = _cost(results, dataset, peer)
+            told.append(f"{dataset}: {title(peer)} has a better {what}, {shown(theirs)} against our {shown(ours)}{cost}.")
+    return told
+
+
+def _cost(results: Results, dataset: str, peer: str) -> str:
+    times = [results.cell("query_us", least=True, peer=who, dataset=dataset).value for who in (peer, "ours")]
+    if times[0] is None or times[1] is None:
+        return ""
+    return f", at {shown(times[0])} µs a query against our {shown(times[1])} µs"
