@@ -12,8 +12,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from benchmarks import child, data, peer_vw
-from benchmarks.measure import installed
 from benchmarks.report import Job, Report, Table
+from memorytree.lab.measuring import installed
 
 BALANCE, LEAF_FACTOR, REROUTES = 0.9, 4, 5
 RATES = (0.001, 0.1)  # the authors' scripts use the first; the second often errs less

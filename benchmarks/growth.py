@@ -9,8 +9,8 @@ compiled code included; the rows reach the tree in chunks.
 from math import log2
 
 from benchmarks import child, data, ours
-from benchmarks.measure import MEGABYTE, cpu_seconds, peak_bytes, resident_bytes
 from benchmarks.report import Job, Report, Table
+from memorytree.lab.measuring import MEGABYTE, cpu_seconds, peak_bytes, resident_bytes
 
 OPTIONS = {"routing": "principal", "seed": 0}
 CHUNK = 50_000

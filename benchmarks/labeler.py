@@ -11,10 +11,10 @@ import scipy.sparse as sp
 from benchmarks import peer_vw
 from benchmarks.child import load
 from benchmarks.learner import shuffled_rewards
-from benchmarks.measure import cpu_seconds, peak_bytes
 from memorytree import MemoryTree
 from memorytree.estimators import MemoryTreeMultilabelClassifier
 from memorytree.estimators.metrics import hamming_loss, micro_f1, precision_at
+from memorytree.lab.measuring import cpu_seconds, peak_bytes
 
 WARMING = 400
 VW_SETTINGS = {"balance": 0.9, "leaf_factor": 4, "reroutes": 5}

@@ -7,9 +7,9 @@ import numpy as np
 
 from benchmarks.child import load
 from benchmarks.data import TEST_ROWS
-from benchmarks.measure import cpu_seconds
 from memorytree import MemoryTree
 from memorytree.estimators import MemoryTreeClassifier, progressive
+from memorytree.lab.measuring import cpu_seconds
 
 WARMING = 400
 

@@ -13,8 +13,8 @@ loss on the test rows is lowest). VW never writes its predictions down; its HL i
 from statistics import mean, stdev
 
 from benchmarks import child, data
-from benchmarks.measure import installed
 from benchmarks.report import Job, Report, Table
+from memorytree.lab.measuring import installed
 
 GOALS = {
     "bibtex": {"hl": 1.92, "p1": 64.5, "p5": 29.1, "query_us": 40},

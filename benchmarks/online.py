@@ -16,9 +16,9 @@ from statistics import mean, stdev
 import numpy as np
 
 from benchmarks import child, data, peer_vw
-from benchmarks.measure import installed
 from benchmarks.report import Job, Report, Table
 from memorytree.estimators import Progress
+from memorytree.lab.measuring import installed
 
 SETS = ("omniglot 15-shot", "wikipara 3-shot")
 LIMIT = 300  # CPU seconds

@@ -12,8 +12,8 @@ import tempfile
 import time
 
 from benchmarks import child, data
-from benchmarks.measure import cpu_seconds
 from benchmarks.report import Job, Report, Table
+from memorytree.lab.measuring import cpu_seconds
 
 IMPORT = "import time; start = time.perf_counter(); import memorytree; print(time.perf_counter() - start)"
 

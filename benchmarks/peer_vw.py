@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from benchmarks.child import load
-from benchmarks.measure import cpu_seconds, resident_bytes
+from memorytree.lab.measuring import cpu_seconds, resident_bytes
 
 WEIGHT_BITS = 24  # fewer, and the weights of different nodes collide
 FEATURE_BYTES = 12  # VW keeps a float and a 64-bit place for each non-zero feature

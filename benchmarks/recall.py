@@ -9,8 +9,8 @@ query, the least of several runs; queries of hnswlib and ours go in as one batch
 import numpy as np
 
 from benchmarks import data, ours, peer_hnsw
-from benchmarks.measure import cpu_seconds, installed
 from benchmarks.report import Job, Report, Table
+from memorytree.lab.measuring import cpu_seconds, installed
 
 K = 10
 OPTIONS = {"routing": "principal", "seed": 0}

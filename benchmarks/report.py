@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from benchmarks.measure import circumstances
+from memorytree.lab.measuring import circumstances
 
 
 @dataclass

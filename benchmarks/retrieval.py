@@ -20,9 +20,9 @@ import scipy.sparse as sp
 
 from benchmarks import child, data
 from benchmarks.child import load
-from benchmarks.measure import cpu_seconds, peak_bytes
 from benchmarks.report import Job, Report, Table
 from memorytree.estimators import MemoryTreeRetriever, metrics, text_keys
+from memorytree.lab.measuring import cpu_seconds, peak_bytes
 
 OURS = ("unsupervised", "supervised", "shuffled")
 SCAN, LEAN, INDEX, RIDGE = EXACT = (

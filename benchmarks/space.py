@@ -13,9 +13,9 @@ from statistics import mean
 import numpy as np
 
 from benchmarks import child, data, ours, peer_hnsw
-from benchmarks.measure import cpu_seconds, installed
 from benchmarks.report import Job, Report, Table
 from memorytree import MemoryForest, MemoryTree
+from memorytree.lab.measuring import cpu_seconds, installed
 
 HNSW = "hnswlib"
 TREES = (1, 2, 4)

@@ -34,3 +34,11 @@ class UnsupportedValue(MemoryTreeError, TypeError):
 
 class DamagedFile(MemoryTreeError, OSError):
     """A file that is not a saved tree, or no longer a whole one."""
+
+
+class DataMissing(MemoryTreeError, FileNotFoundError):
+    """A data set is not where it should be; the message names the file, where it is expected and where it comes from."""
+
+
+class DamagedData(MemoryTreeError, ValueError):
+    """A file of a data set that is not in the format it should be in; the message names the file and the line."""
