@@ -60,7 +60,13 @@ def size(peer: str, n: int, error: float) -> dict:
 
 def point(value, place: int, error: float) -> dict:
     falling = 0.8 / (1 + 10 * place)
-    figures = {"error": error * falling, "before": error, "train_error": falling, "own_key_error": falling, "after_sweep": 0.0}
+    figures = {
+        "error": error * falling,
+        "before": error,
+        "train_error": falling,
+        "own_key_error": falling,
+        "after_sweep": 0.0,
+    }
     times = {"query_us": 2.0 + place, "insert_us": 3.0, "fit_s": 1.0, "learn_s": 1.0}
     return {"value": value, **figures, **times, "bytes": 800.0, "memories": 100}
 

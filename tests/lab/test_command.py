@@ -1,13 +1,13 @@
 import json
 
 import pytest
-from tests.lab.made_up import result
 from typer.testing import CliRunner
 
 from memorytree.cli import app
 from memorytree.lab import command
 from memorytree.lab.experiments import EXPERIMENTS
 from memorytree.lab.parts import Part
+from tests.lab.made_up import result
 
 cli = CliRunner()
 

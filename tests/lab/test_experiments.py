@@ -1,10 +1,10 @@
 import pytest
-from tests.lab.made_up import ERRORS, result, results
 
 from memorytree.lab.experiments import EXPERIMENTS, Plan
 from memorytree.lab.experiments.verdicts import judged
 from memorytree.lab.peers import PEERS
 from memorytree.lab.results import Results, troubles
+from tests.lab.made_up import ERRORS, result, results
 
 PLAN = Plan(quick=False, seeds=2)
 PLANS = [PLAN, Plan(quick=True, seeds=5)]

@@ -2,12 +2,12 @@ import re
 from html.parser import HTMLParser
 
 import pytest
-from tests.lab.made_up import results
 
 from memorytree.lab import documents, report
 from memorytree.lab.experiments import EXPERIMENTS, Plan
 from memorytree.lab.measuring import circumstances
 from memorytree.lab.results import Results
+from tests.lab.made_up import results
 
 VOID = {"meta", "img", "br", "link", "input", "hr"}
 PLAN = Plan(quick=True, seeds=1)

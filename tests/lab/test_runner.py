@@ -103,9 +103,7 @@ def test_what_determines_a_part_determines_its_file(shelf, tmp_path):
     assert json.loads(shelf.path(part).read_text())["error"] == 0.1
 
 
-some_parts = st.builds(
-    Part, st.sampled_from("abc"), st.sampled_from("xy"), st.integers(0, 3), slow=st.booleans()
-)
+some_parts = st.builds(Part, st.sampled_from("abc"), st.sampled_from("xy"), st.integers(0, 3), slow=st.booleans())
 
 
 @given(st.lists(some_parts))

@@ -33,12 +33,15 @@ class Results:
         """The mean of a figure, or None where nothing was measured."""
         return self.cell(figure, **wanted).value
 
-    def cell(self, figure: str, *, least: bool = False, **wanted: Any) -> Cell:
-        """A figure over seeds, or why there is none; times are given as the least of all runs."""
+    def cell(self, figure: str, **wanted: Any) -> Cell:
+        """The mean of a figure over seeds, or why there is none."""
         figures = self.figures(figure, **wanted)
-        if figures:
-            return Cell.least(figures) if least else Cell.of(figures)
-        return Cell(status=status(self.of(**wanted)))
+        return Cell.of(figures) if figures else Cell(status=status(self.of(**wanted)))
+
+    def least(self, figure: str, **wanted: Any) -> Cell:
+        """The least of a figure over seeds, which is how times are given, or why there is none."""
+        figures = self.figures(figure, **wanted)
+        return Cell.least(figures) if figures else Cell(status=status(self.of(**wanted)))
 
     def runs(self, **wanted: Any) -> str:
         """How many runs went well, or what became of them."""

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from memorytree.errors import InvalidOption
-from memorytree.lab.datasets import made, originals, standing
+from memorytree.lab.datasets import made, originals, standing, toys
 from memorytree.lab.datasets.base import KINDS, TEST_ROWS, Dataset, data_folder
 
 __all__ = ["KINDS", "NAMES", "TEST_ROWS", "Dataset", "Source", "data_folder", "load"]
@@ -46,7 +46,7 @@ _RETRIEVAL: dict[str, Callable[..., Dataset]] = {
     "coco": partial(originals.captioned, name="coco"),
 }
 NAMES = (*_CLASSES, *_LABELS, *_RETRIEVAL)
-"""Every name that `load` knows, besides "vw:PATH" and "clusters-N"."""
+"""Every name that `load` knows, besides "vw:PATH", "clusters-N" and the small ones of `toys`."""
 
 
 def load(
@@ -74,11 +74,13 @@ def load(
         return _LABELS[name](folder, rows=QUICK_ROWS if quick else None).seeded(seed)
     if name in _RETRIEVAL:
         return _RETRIEVAL[name](folder, seed=seed, images=QUICK_IMAGES if quick else None)
+    if name in toys.TOYS:
+        return toys.TOYS[name](seed)
     if name.startswith("vw:"):
         return originals.vw_text(Path(name.removeprefix("vw:"))).seeded(seed)
     if name.startswith("clusters-") and name.removeprefix("clusters-").isdecimal():
         return made.clusters(int(name.removeprefix("clusters-"))).seeded(seed)
-    raise InvalidOption(f"no data set {name!r}; there are {', '.join(NAMES)}, vw:PATH and clusters-N")
+    raise InvalidOption(f"no data set {name!r}; there are {', '.join((*NAMES, *toys.TOYS))}, vw:PATH and clusters-N")
 
 
 @dataclass(frozen=True)

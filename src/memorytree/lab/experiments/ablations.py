@@ -179,7 +179,7 @@ def _shots_table(results: Results, plan: Plan) -> Table:
         cells: list[Cell] = []
         for peer in SHOT_PEERS:
             wanted = {"peer": peer, "dataset": name, "job": "batch"}
-            cells += [results.cell("error", **wanted), results.cell("query_us", least=True, **wanted)]
+            cells += [results.cell("error", **wanted), results.least("query_us", **wanted)]
         table.add(name, *cells)
     return table
 
@@ -222,7 +222,7 @@ def _papers(results: Results, plan: Plan) -> Picture:
         points = []
         for name in _shot_sets(plan):
             wanted = {"peer": peer, "dataset": name, "job": "batch"}
-            us, wrong = results.cell("query_us", least=True, **wanted).value, results.mean("error", **wanted)
+            us, wrong = results.least("query_us", **wanted).value, results.mean("error", **wanted)
             points += [(us, wrong)] if us is not None and wrong is not None else []
         fourth.lines.append(plots.Line(peer, points, peer))
     caption = (

@@ -88,9 +88,9 @@ def _table(results: Results, dataset: str) -> Table:
             results.runs(**wanted),
             results.cell("error", **wanted),
             results.cell("entropy_reduction", **wanted),
-            results.cell("query_us", least=True, **wanted).times(1e-3),
-            results.cell("fit_s", least=True, **wanted),
-            results.cell("bytes", least=True, **wanted).times(2**-20),
+            results.least("query_us", **wanted).times(1e-3),
+            results.least("fit_s", **wanted),
+            results.least("bytes", **wanted).times(2**-20),
         ]
         if stand_in:
             score = published.FEW_SHOT.get((stand_in, published.SYSTEMS.get(peer, "")))
@@ -121,7 +121,7 @@ def _cloud(results: Results, sets: Sequence[str]) -> Picture:
         panel = plots.Panel(dataset, "CPU ms a query", "test error", logx=True)
         for peer in (*OURS, *RIVALS, *EXACT, *LINEAR):
             wanted = {"peer": peer, "dataset": dataset}
-            error, us = results.mean("error", **wanted), results.cell("query_us", least=True, **wanted).value
+            error, us = results.mean("error", **wanted), results.least("query_us", **wanted).value
             points = [] if error is None or us is None else [(us / 1e3, error)]
             panel.lines.append(plots.Line(title(peer), points, peer))
         panels.append(panel)
@@ -169,7 +169,7 @@ def _faster(results: Results, sets: Sequence[str]) -> list[str]:
         )
         for peer in EXACT:
             theirs = results.mean("error", peer=peer, dataset=dataset)
-            spent = results.cell("query_us", least=True, peer=peer, dataset=dataset).value
+            spent = results.least("query_us", peer=peer, dataset=dataset).value
             if None not in (error, us, theirs, spent) and theirs <= error + 0.01 and spent < us:
                 told.append(
                     f"{dataset}: {title(peer)} answers in {spent:.0f} µs, ours in {us:.0f} µs, at no more than .01 more error."

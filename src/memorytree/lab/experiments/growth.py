@@ -78,8 +78,8 @@ def _table(results: Results, routing: str) -> Table:
         table.add(
             f"{n:,}",
             results.runs(**wanted),
-            results.cell("query_us", least=True, **wanted),
-            results.cell("insert_us", least=True, **wanted),
+            results.least("query_us", **wanted),
+            results.least("insert_us", **wanted),
             *(results.cell(figure, **wanted) for figure in ("average_depth", "depth", "leaf_limit")),
             "–" if wrong is None else shown(bound(wrong) * log(n)),
             *(results.cell(figure, **wanted) for figure in ("bytes", "beyond_key")),
@@ -89,7 +89,8 @@ def _table(results: Results, routing: str) -> Table:
 
 
 def _points(results: Results, routing: str, figure: str) -> list[tuple[float, ...]]:
-    found = [(n, results.cell(figure, least=figure.endswith("_us"), n=n, routing=routing)) for n in _sizes(results, routing)]
+    cell = results.least if figure.endswith("_us") else results.cell
+    found = [(n, cell(figure, n=n, routing=routing)) for n in _sizes(results, routing)]
     return [(float(n), cell.value, cell.sd or 0.0) for n, cell in found if cell.value is not None]
 
 

@@ -69,8 +69,8 @@ def _table(results: Results, dataset: str) -> Table:
             title(peer),
             results.runs(**wanted),
             *(results.cell(figure, **wanted) for figure in ("hamming", "p1", "p3", "p5")),
-            results.cell("query_us", least=True, **wanted).times(1e-3),
-            results.cell("fit_s", least=True, **wanted),
+            results.least("query_us", **wanted).times(1e-3),
+            results.least("fit_s", **wanted),
         ]
         if stand_in:
             score = published.MULTI_LABEL.get((stand_in, published.SYSTEMS.get(peer, "")))
@@ -87,7 +87,7 @@ def _cloud(results: Results, sets: Sequence[str]) -> Picture:
         panel = plots.Panel(dataset, "CPU ms a row", "P@1", logx=True)
         for peer in EVERYONE:
             right = results.mean("p1", peer=peer, dataset=dataset)
-            us = results.cell("query_us", least=True, peer=peer, dataset=dataset).value
+            us = results.least("query_us", peer=peer, dataset=dataset).value
             points = [] if right is None or us is None else [(us / 1e3, right)]
             panel.lines.append(plots.Line(title(peer), points, peer))
         panels.append(panel)

@@ -63,7 +63,7 @@ def _table(results: Results, dataset: str) -> Table:
     for peer in EVERYONE:
         wanted = {"peer": peer, "dataset": dataset}
         error, bits = results.cell("error", **wanted), results.cell("entropy_reduction", **wanted)
-        table.add(title(peer), results.runs(**wanted), error, bits, results.cell("fit_s", least=True, **wanted))
+        table.add(title(peer), results.runs(**wanted), error, bits, results.least("fit_s", **wanted))
     return table
 
 

@@ -53,8 +53,8 @@ class Retrieval(Experiment):
 def singly_us(results: Results, peer: str, dataset: str) -> Cell:
     """The time of a query asked alone."""
     wanted = {"peer": peer, "dataset": dataset}
-    called = results.cell("call_us", least=True, **wanted)
-    return called if called.value is not None else results.cell("query_us", least=True, **wanted)
+    called = results.least("call_us", **wanted)
+    return called if called.value is not None else results.least("query_us", **wanted)
 
 
 def speedup(results: Results, peer: str, over: str, dataset: str) -> Cell:
@@ -82,10 +82,10 @@ def _table(results: Results, dataset: str) -> Table:
             results.cell("reward", **wanted),
             results.cell("centred", **wanted),
             singly_us(results, peer, dataset).times(1e-3),
-            results.cell("query_us", least=True, **wanted).times(1e-3),
+            results.least("query_us", **wanted).times(1e-3),
             speedup(results, peer, "exact-1nn", dataset),
             speedup(results, peer, "kd-tree", dataset),
-            results.cell("fit_s", least=True, **wanted),
+            results.least("fit_s", **wanted),
         ]
         table.add(*cells, *(_published(stand_in, peer) if stand_in else ()))
     if stand_in:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from memorytree.lab import datasets
 from memorytree.lab.experiments.base import Plan
 from memorytree.lab.peers import PEERS
 
@@ -38,4 +37,5 @@ def retrieval(plan: Plan, standing: Sequence[str]) -> Sequence[str]:
 def _chosen(plan: Plan, standing: Sequence[str], kind: str) -> Sequence[str]:
     if plan.quick:
         return (f"made-{kind}",)
-    return (*standing, *(name for name in ORIGINALS[kind] if datasets.present(name, plan.data)))
+    originals = [name for name in ORIGINALS[kind] if plan.data is not None and (plan.data / name).is_dir()]
+    return (*standing, *originals)

@@ -90,7 +90,7 @@ def better_elsewhere(
 
 
 def _cost(results: Results, dataset: str, peer: str) -> str:
-    times = [results.cell("query_us", least=True, peer=who, dataset=dataset).value for who in (peer, "ours")]
+    times = [results.least("query_us", peer=who, dataset=dataset).value for who in (peer, "ours")]
     if times[0] is None or times[1] is None:
         return ""
     return f", at {shown(times[0])} µs a query against our {shown(times[1])} µs"
