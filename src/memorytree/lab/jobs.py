@@ -40,7 +40,7 @@ def batch(kind: type[Peer], source: Source, seed: int, options: dict[str, Any]) 
     figures["bytes"] = figures["resident_bytes"] if held is None else held
     note(**figures)
     k = RANKED if data.kind == "labels" else 1
-    rows: Any = data.test_texts if peer.reads == "texts" else data.test
+    rows = read_as(peer, data.test_texts, data.test)
     asked = peer.ready(rows)
     query_s, found = cpu_of_one(lambda: peer.predict(asked, k), REPEATS, ENOUGH)
     figures["query_us"] = query_s / data.test.shape[0] * 1e6
@@ -61,6 +61,11 @@ def suited(kind: type[Peer], data: Dataset) -> type[Peer]:
     if kind.reads == "texts" and data.texts is None:
         raise InvalidOption(f"{kind.name} reads texts; {data.name} has none")
     return kind
+
+
+def read_as(peer: Peer, texts: Any, rows: Any) -> Any:
+    """Texts or keys: what a peer reads."""
+    return rows if peer.reads == "rows" or texts is None else texts
 
 
 def settled_bytes() -> int:
@@ -112,7 +117,7 @@ def online(kind: type[Peer], source: Source, seed: int, options: dict[str, Any])
     peer.prepare(data)
     progress, curve = Progress(), []
     points = set(np.geomspace(1, data.rows, POINTS).round().astype(int).tolist())
-    rows: Any = data.texts if peer.reads == "texts" else data.train
+    rows = read_as(peer, data.texts, data.train)
     start = time.process_time()
     for row, label in enumerate(data.truth.tolist()):
         key = rows[row : row + 1]

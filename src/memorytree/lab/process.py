@@ -192,9 +192,11 @@ def main(function: str, file: str, cpu_limit: str | None = None) -> None:
         resource.setrlimit(resource.RLIMIT_CPU, (int(cpu_limit), hard))
     try:
         _write({"result": named(function)(json.load(sys.stdin))})
-    except Exception:
+    except Exception as error:
         partial = json.loads(_result_file.read_text()).get("partial") if _result_file.exists() else None
-        _write({"error": traceback.format_exc(), "partial": partial})
+        # Errors raised on purpose say all that is to be said.
+        own = isinstance(error, MemoryTreeError)
+        _write({"error": f"{type(error).__name__}: {error}" if own else traceback.format_exc(), "partial": partial})
         os._exit(1)
     os._exit(0)  # some peers crash while they are torn down, after the result
 

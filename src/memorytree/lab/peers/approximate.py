@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from memorytree.lab.datasets import Dataset
 from memorytree.lab.datasets.base import unit
-from memorytree.lab.peers.base import Rememberer
+from memorytree.lab.peers.base import Narrow, Rememberer
 
 M, EF_CONSTRUCTION = 16, 100
 
@@ -22,20 +22,19 @@ class Projection:
     def __init__(self, keys: Any, width: int, seed: int, dense_too: bool = False):
         from sklearn.decomposition import PCA, TruncatedSVD
 
-        self.sparse, self.model, self.used = sp.issparse(keys), None, None
+        self.sparse, self.axes, self.center = sp.issparse(keys), None, np.float32(0)
         if self.sparse:
-            self.used = np.unique(keys.indices)  # hashed keys have a million columns, most of them empty
-            self.model = TruncatedSVD(min(width, len(self.used) - 1, keys.shape[0] - 1), random_state=seed)
-            self.model.fit(keys[:, self.used])
+            self.narrow = Narrow(keys)
+            width = min(width, self.narrow.width - 1, keys.shape[0] - 1)
+            self.axes = TruncatedSVD(width, random_state=seed).fit(self.narrow(keys)).components_.T.astype(np.float32)
         elif dense_too and min(keys.shape) > width:
-            self.model = PCA(width, svd_solver="randomized", random_state=seed).fit(keys)
+            model = PCA(width, svd_solver="randomized", random_state=seed).fit(keys)
+            self.axes, self.center = model.components_.T.astype(np.float32), model.mean_.astype(np.float32)
 
     def __call__(self, rows: Any) -> np.ndarray:
-        if self.model is None:
-            return np.ascontiguousarray(rows, np.float32)
-        if not self.sparse:
-            return np.ascontiguousarray(self.model.transform(rows), np.float32)
-        return unit(self.model.transform(rows[:, self.used]))
+        if self.sparse:
+            return unit(self.narrow(rows) @ self.axes)
+        return np.ascontiguousarray(rows if self.axes is None else (rows - self.center) @ self.axes, np.float32)
 
 
 class Projected(Rememberer):

@@ -38,7 +38,7 @@ class Peer:
         kinds: of data sets it can take: "classes", "labels", "retrieval".
         keys: it can take: "dense", "sparse".
         needs: modules it needs; where one is absent, a run says "missing".
-        reads: "rows", or "texts" if it is given the texts instead of keys.
+        reads: "rows"; "texts" if it is given the texts instead of keys; "either" if it takes keys where there are no texts.
         linear: whether its time is linear in the memories or the classes; one seed is enough then.
         logarithmic: whether it claims logarithmic time.
         incremental: whether `learn_one` works, also without a `fit` before it.
@@ -116,6 +116,22 @@ class Peer:
     def bytes(self) -> int | None:
         """What it holds after learning, without the data set it was given; None: the growth of the process is taken."""
         return None
+
+
+class Narrow:
+    """Sparse rows with only those columns that occur among some: hashed keys have a million, most of them empty."""
+
+    def __init__(self, rows: Any):
+        used = np.unique(rows.indices)
+        self.width = len(used)
+        self._column = np.full(rows.shape[1], -1, np.int32)
+        self._column[used] = np.arange(len(used))
+
+    def __call__(self, rows: Any) -> Any:
+        columns = self._column[rows.indices]
+        known = columns >= 0
+        bounds = np.concatenate([[0], np.cumsum(known)])[rows.indptr]
+        return sp.csr_matrix((rows.data[known], columns[known], bounds), (rows.shape[0], self.width))
 
 
 class Growing:

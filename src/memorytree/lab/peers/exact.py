@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from memorytree.lab.datasets import Dataset
 from memorytree.lab.measuring import cpu_seconds
-from memorytree.lab.peers.base import Growing, Rememberer
+from memorytree.lab.peers.base import Growing, Narrow, Rememberer
 
 CHUNK = 500
 
@@ -99,14 +99,13 @@ class ExactCounts(Rememberer):
         self.remember(data)
         self.counter = text_keys(tfidf=False)
         self.uncounted_s, counts = cpu_seconds(lambda: self.counter.transform(data.texts).astype(np.float32))
-        self.used, places = np.unique(counts.indices, return_inverse=True)
-        shape = (counts.shape[0], len(self.used))
-        self.counts = sp.csr_matrix((counts.data, places.astype(np.int32), counts.indptr), shape=shape)
+        self.narrow = Narrow(counts)
+        self.counts = self.narrow(counts)
         self.lengths = np.asarray(counts.multiply(counts).sum(axis=1), np.float32)
 
     def ready(self, rows: Any) -> Any:
         # Words that no memory has change nothing in the ranking.
-        return rows if sp.issparse(rows) else self.counter.transform(rows).astype(np.float32)[:, self.used]
+        return rows if sp.issparse(rows) else self.narrow(self.counter.transform(rows).astype(np.float32))
 
     def nearest(self, rows: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
         found = np.empty((rows.shape[0], k), np.int64)

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from memorytree.estimators.metrics import mean_reward
 from memorytree.lab.datasets import Dataset
-from memorytree.lab.peers.base import Peer
+from memorytree.lab.peers.base import Narrow, Peer
 
 
 class Linear(Peer):
@@ -30,17 +30,25 @@ class Linear(Peer):
         from sklearn.multiclass import OneVsRestClassifier
         from sklearn.svm import LinearSVC
 
+        machine = LinearSVC(C=self.options["C"] or (1.0 if data.kind == "classes" else 0.5), random_state=self.seed)
         if data.kind == "classes":
-            self.model: Any = LinearSVC(C=self.options["C"] or 1.0, random_state=self.seed).fit(data.train, data.truth)
+            machine.fit(data.train, data.truth)
+            self.known, machines = machine.classes_, [machine]
         else:
-            machine = LinearSVC(C=self.options["C"] or 0.5, random_state=self.seed)
             self.known = np.flatnonzero(np.diff(data.truth.tocsc().indptr))
-            self.model = OneVsRestClassifier(machine).fit(data.train, data.truth[:, self.known])
+            machines = OneVsRestClassifier(machine).fit(data.train, data.truth[:, self.known]).estimators_
+        # One product for all of them.
+        self.weights = np.concatenate([one.coef_ for one in machines]).T.astype(np.float32)
+        self.bias = np.concatenate([one.intercept_ for one in machines]).astype(np.float32)
+        if self.weights.shape[1] < len(self.known):  # two classes share one machine
+            self.weights, self.bias = np.hstack([-self.weights, self.weights]), np.hstack([-self.bias, self.bias])
         return None
 
     def _fit_map(self, keys: Any, values: np.ndarray) -> None:
         from sklearn.kernel_ridge import KernelRidge
 
+        self.narrow = Narrow(keys) if sp.issparse(keys) else np.asarray
+        keys = self.narrow(keys)
         self.values, tenth = values, keys.shape[0] // 10
 
         def merit(penalty: float) -> float:
@@ -49,19 +57,23 @@ class Linear(Peer):
             return mean_reward(values[:tenth], values[tenth:][found])
 
         best = max(self.options["penalties"], key=merit)
-        # The same map, without going over all training rows, and only for columns that occur.
+        # The same map, without going over all training rows.
         self.weights = keys.T @ KernelRidge(alpha=best).fit(keys, values).dual_coef_
 
     def predict(self, rows: Any, k: int = 1) -> Any:
         if self.kind == "classes":
-            return self.model.predict(rows)
+            return self.known[self.margins(rows).argmax(axis=1)]
         if self.kind == "labels":
-            return self.known[np.argsort(-self.model.decision_function(rows), axis=1)[:, :k]]
-        scores = (rows @ self.weights) @ self.values.T
+            return self.known[np.argsort(-self.margins(rows), axis=1)[:, :k]]
+        scores = (self.narrow(rows) @ self.weights) @ self.values.T
         return scores.argmax(axis=1)[:, None] if k == 1 else np.argsort(-scores, axis=1)[:, :k]
 
+    def margins(self, rows: Any) -> np.ndarray:
+        """How far each row is on the side of each class or label."""
+        return np.asarray(rows @ self.weights + self.bias)
+
     def label_sets(self, rows: Any) -> Any:
-        taken = sp.csr_matrix(self.model.decision_function(rows) > 0)
+        taken = sp.csr_matrix(self.margins(rows) > 0)
         return sp.csr_matrix((taken.data, self.known[taken.indices], taken.indptr), (rows.shape[0], self.answers))
 
 

@@ -22,6 +22,7 @@ class Bm25(Rememberer):
     name, title = "bm25", "BM25, inverted index"
     keys = frozenset({"sparse"})
     needs = ("bm25s",)
+    reads = "either"
     linear = True
 
     def fit(self, data: Dataset) -> None:
