@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CLAIMS = ("claim", "by", "here", "figures")
-SVG = {"svg.hashsalt": "memorytree"}  # the same figures give the same file
 
 
 def document(experiment: Experiment, plan: Plan, results: Results, findings: Findings, context: dict) -> dict[str, Any]:
@@ -58,11 +57,11 @@ def write(experiment: Experiment, plan: Plan, results: Results, context: dict, o
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Save a plot as PNG and SVG, without a date, so that equal plots are equal files."""
+    """Save a plot as PNG and SVG, without a date or chance numbers, so that equal plots are equal files."""
     from matplotlib import rc_context
 
     figure.savefig(path.with_suffix(".png"), dpi=120)
-    with rc_context(SVG):
+    with rc_context({"svg.hashsalt": "memorytree"}):
         figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
 
 

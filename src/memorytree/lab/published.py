@@ -43,7 +43,7 @@ SYSTEMS = {
     "vw-recall-tree": "Recall Tree",
     "vw-oaa": "OAA",
     "vw-multilabel-oaa": "OAA",
-    "exact-1nn": "NN",
+    "exact-1nn-counts": "NN",
     "kd-tree": "KD-Tree",
 }
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from itertools import islice
 from statistics import fmean
 from typing import Any
 
@@ -91,7 +92,7 @@ def _results(
     with ThreadPoolExecutor(jobs) as pool:
         try:
             while True:
-                while len(running) < jobs and (part := next(waiting, None)) is not None:
+                for part in islice(waiting, jobs - len(running)):
                     started(part)
                     running[pool.submit(work, part)] = part
                 if not running:

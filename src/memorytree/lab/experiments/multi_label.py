@@ -11,7 +11,7 @@ from memorytree.lab.experiments.verdicts import Pair, better_elsewhere, judged
 from memorytree.lab.parts import Part
 from memorytree.lab.peers import PEERS
 from memorytree.lab.results import Results
-from memorytree.lab.tables import Column, Table
+from memorytree.lab.tables import Cell, Column, Table
 
 SETS = ("bibtex", "yso")
 OURS = ("cmt-u", "cmt", "ours", "ours-best")
@@ -65,7 +65,7 @@ def _table(results: Results, dataset: str) -> Table:
     table = Table(dataset, heads)
     for peer in EVERYONE:
         wanted = {"peer": peer, "dataset": dataset}
-        cells = [
+        cells: list[Cell | str] = [
             title(peer),
             results.runs(**wanted),
             *(results.cell(figure, **wanted) for figure in ("hamming", "p1", "p3", "p5")),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isfinite
 
 from memorytree.lab import plots
 from memorytree.lab.experiments.base import Claim, Experiment, Findings, Picture, Plan
@@ -63,7 +62,7 @@ def _table(results: Results, dataset: str) -> Table:
     for peer in EVERYONE:
         wanted = {"peer": peer, "dataset": dataset}
         error, bits = results.cell("error", **wanted), results.cell("entropy_reduction", **wanted)
-        table.add(title(peer), results.runs(**wanted), error, bits, results.least("fit_s", **wanted))
+        table.add(title(peer), results.runs(**wanted), error, bits, results.least("cpu_s", **wanted))
     return table
 
 
@@ -73,8 +72,8 @@ def _curves(results: Results, sets: Sequence[str], place: int) -> Picture:
     for dataset in sets:
         panel = plots.Panel(dataset, "rows seen", ("progressive error", "bits")[place - 1], logx=True)
         for peer in EVERYONE:
-            curve = next((one["curve"] for one in results.of(peer=peer, dataset=dataset) if one.get("curve")), [])
-            points = [(point[0], point[place]) for point in curve if point[place] is not None and isfinite(point[place])]
+            curves = [one["curve"] for one in results.of(peer=peer, dataset=dataset) if one.get("curve")]
+            points = [(point[0], point[place]) for curve in curves[:1] for point in curve if point[place] is not None]
             panel.lines.append(plots.Line(title(peer), points, peer))
         panels.append(panel)
     name, caption = (

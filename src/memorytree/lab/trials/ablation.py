@@ -1,11 +1,12 @@
 """Ablations: one setting of a memory varied over a list of values, everything else as it was.
 
-The answer of a bare memory is the value of the best memory; rows are stored in their order, so a memory's id is the number of its
-row. Everything is compiled on a few rows before a clock starts.
+The answer of a bare memory is the value of the best memory; rows are stored in their order, so a memory's id is the number
+of its row. Everything is compiled on a few rows before a clock starts.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,11 @@ import numpy as np
 from memorytree import MemoryForest, MemoryTree
 from memorytree.estimators import MemoryTreeClassifier
 from memorytree.lab.datasets import Dataset, Source
-from memorytree.lab.measuring import cpu_seconds
+from memorytree.lab.measuring import cpu_of_one, cpu_seconds
 from memorytree.lab.process import note
 from memorytree.lab.trials.consistency import own_key_error
 
-WARMING, REPEATS = 400, 3
+WARMING, REPEATS, ENOUGH = 400, 3, 10.0
 EXPLORE = 0.1  # the paper's epsilon while it learns
 
 
@@ -57,8 +58,8 @@ def tree(kind: Any, source: Source, seed: int, options: dict[str, Any]) -> dict[
         settings = {**fixed, options["vary"]: value}
         beam = settings.pop("beam", 1)
         best(stored(few(data), seed, **settings), data.test, beam)
-        insert_s, held = cpu_seconds(lambda settings=settings: stored(data, seed, **settings))
-        query_s, found = cpu_seconds(lambda held=held, beam=beam: best(held, data.test, beam), REPEATS)
+        insert_s, held = cpu_seconds(partial(stored, data, seed, **settings))
+        query_s, found = cpu_of_one(partial(best, held, data.test, beam), REPEATS, ENOUGH)
         points.append(
             {
                 "value": value,
@@ -128,8 +129,8 @@ def classifier(kind: Any, source: Source, seed: int, options: dict[str, Any]) ->
         settings = {options["vary"]: given, "random_state": seed}
         small = few(data)
         MemoryTreeClassifier(**settings).fit(small.train, small.truth).predict(data.test)
-        fit_s, model = cpu_seconds(lambda settings=settings: MemoryTreeClassifier(**settings).fit(data.train, data.truth))
-        query_s, found = cpu_seconds(lambda model=model: model.predict(data.test), REPEATS)
+        fit_s, model = cpu_seconds(partial(MemoryTreeClassifier(**settings).fit, data.train, data.truth))
+        query_s, found = cpu_of_one(partial(model.predict, data.test), REPEATS, ENOUGH)
         wrong = float(np.mean(found != data.test_truth))
         us = query_s / data.test.shape[0] * 1e6
         points.append({"value": value, "error": wrong, "query_us": us, "fit_s": fit_s, "memories": len(model.memory_)})
@@ -144,8 +145,8 @@ def scorer(kind: Any, source: Source, seed: int, options: dict[str, Any]) -> dic
     for value in options["values"]:
         held = stored(data, seed, scorer=value)
         before = error(data, best(held, data.test, options["beam"]), data.test_truth)
-        learn_s, _ = cpu_seconds(lambda held=held: taught(held, data, options["beam"], options["k"]))
-        query_s, found = cpu_seconds(lambda held=held: best(held, data.test, options["beam"]))
+        learn_s, _ = cpu_seconds(partial(taught, held, data, options["beam"], options["k"]))
+        query_s, found = cpu_of_one(partial(best, held, data.test, options["beam"]), REPEATS, ENOUGH)
         us = query_s / data.test.shape[0] * 1e6
         after = error(data, found, data.test_truth)
         points.append({"value": value, "before": before, "error": after, "query_us": us, "learn_s": learn_s})
@@ -157,7 +158,7 @@ def taught(held: MemoryTree, data: Dataset, beam: int, k: int, rows: int = 64) -
     """One pass of lessons."""
     for first in range(0, data.rows, rows):
         asked = np.arange(first, min(first + rows, data.rows))
-        hits = held.query_many(data.train[asked], k=k, beam=beam, exclude=asked[:, None], threads=1)
+        hits = held.query_many(data.train[asked], k=k, beam=beam, exclude=asked[:, None].tolist(), threads=1)
         ids = np.asarray(hits.ids)
         right = (data.truth[np.maximum(ids, 0)] == data.truth[asked][:, None]).astype(float)
         held.update_many(hits, np.where(ids < 0, np.nan, right))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from memorytree.lab.datasets import Dataset, Source
-from memorytree.lab.jobs import settled_bytes
-from memorytree.lab.measuring import cpu_seconds, peak_bytes
+from memorytree.lab.jobs import read_as, settled_bytes
+from memorytree.lab.measuring import cpu_of_one, peak_bytes
 from memorytree.lab.peers import Peer
 from memorytree.lab.process import note
 from memorytree.lab.trials.consistency import own_key_error
@@ -63,40 +64,54 @@ def _one(kind: type[Peer], data: Dataset, seed: int, settings: dict[str, Any]) -
     peer = kind(seed, **settings)
     peer.prepare(data)
     before = settled_bytes()
-    fit_s, _ = cpu_seconds(lambda: peer.fit(data))
-    fit_s = max(fit_s - peer.uncounted_s, 0.0)
+    fit_s = max(_cpu_s(lambda: peer.fit(data)) - peer.uncounted_s, 0.0)
     held = peer.bytes()
     if held is None:
         held = max(settled_bytes() - before, 0)
-    texts = peer.reads == "texts"
-    asked, own = peer.ready(data.test_texts if texts else data.test), (data.texts if texts else data.train)[:OWN]  # type: ignore[index]
-    query_s, answers = cpu_seconds(lambda: peer.predict(asked), 3, enough=10)
+    asked = peer.ready(read_as(peer, data.test_texts, data.test))
+    query_s, answers = cpu_of_one(lambda: peer.predict(asked), 3, 10)
     return {
         "n": data.rows,
         "query_us": query_s / ASKED * 1e6,
         "insert_us": fit_s / data.rows * 1e6,
-        "beyond_key": held / data.rows - KEY_BYTES,
+        "beyond_key": _beyond_key(held / data.rows),
         "error": float(np.mean(answers != data.test_truth)),
-        "own_key_error": _own(peer, data, own),
+        "own_key_error": _own(peer, data),
         **_one_more(peer, data, fit_s),
     }
 
 
-def _own(peer: Peer, data: Dataset, own: Any) -> float:
+def _cpu_s(work: Callable[[], Any]) -> float:
+    """CPU seconds of some work: the clock of the process ticks coarsely, that of the thread misses what others do."""
+    process, thread = time.process_time(), time.thread_time()
+    work()
+    return max(time.process_time() - process, time.thread_time() - thread)
+
+
+def _beyond_key(held: float) -> float:
+    """Bytes a memory without its key; who holds fewer bytes than a key reads keys where they are."""
+    return held - KEY_BYTES if held >= KEY_BYTES else held
+
+
+def _own(peer: Peer, data: Dataset) -> float:
     """Asked for stored keys: the share for which another memory comes back, or, from who keeps none, another value."""
+    own = read_as(peer, data.texts, data.train)[:OWN]
     found = peer.memories(own)
     if found is not None:
         return own_key_error(data.train, found[:, 0])
-    return float(np.mean(peer.predict(own) != data.truth[: len(own)]))
+    return float(np.mean(peer.predict(own) != data.truth[:OWN]))
 
 
 def _one_more(peer: Peer, data: Dataset, fit_s: float) -> dict[str, Any]:
     """What one more memory costs now: learning it, or, for who cannot, learning everything again."""
     if not peer.incremental:
         return {"more_us": fit_s * 1e6, "again": True}
-    rows: Any = data.test_texts if peer.reads == "texts" else data.test
-    more = [(rows[row : row + 1], int(data.test_truth[row])) for row in range(min(MORE, ASKED))]
-    start = time.process_time()
-    for key, label in more:
-        peer.learn_one(key, label)
-    return {"more_us": (time.process_time() - start) / len(more) * 1e6, "again": False}
+    rows = read_as(peer, data.test_texts, data.test)
+    more = [(rows[row : row + 1], int(data.test_truth[row])) for row in range(MORE)]
+
+    def learn() -> None:
+        for key, label in more:
+            peer.learn_one(key, label)
+
+    spent = _cpu_s(learn)
+    return {"more_us": spent / MORE * 1e6, "again": False}

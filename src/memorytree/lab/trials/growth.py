@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from memorytree import MemoryTree
 from memorytree.engine import kernels
 from memorytree.lab.datasets import Source
 from memorytree.lab.datasets.made import ROWS_A_CLUSTER, Clusters
-from memorytree.lab.measuring import cpu_seconds, peak_bytes, resident_bytes
+from memorytree.lab.measuring import cpu_of_one, cpu_seconds, peak_bytes, resident_bytes
 
 CHUNK, WARMING, REPEATS = 50_000, 400, 5
 
@@ -26,9 +27,9 @@ def grow(kind: Any, source: Source, seed: int, options: dict[str, Any]) -> dict[
     while left:
         keys, labels = clusters.draw(min(left, CHUNK))
         values = labels.tolist()
-        spent, _ = cpu_seconds(lambda keys=keys, values=values: tree.insert_many(keys, values))
+        spent, _ = cpu_seconds(partial(tree.insert_many, keys, values))
         insert_s, left, last_us = insert_s + spent, left - len(keys), spent / len(keys) * 1e6
-    query_s, _ = cpu_seconds(lambda: tree.query_many(queries, k=1, threads=1), REPEATS)
+    query_s, _ = cpu_of_one(lambda: tree.query_many(queries, k=1, threads=1), REPEATS, 10)
     stats = tree.stats()
     shape = {name: getattr(stats, name) for name in ("depth", "average_depth", "leaves", "leaf_limit", "router_error")}
     heavier = [level.heavier_side for level in stats.levels]
