@@ -196,7 +196,7 @@ def read_vw(path: Path, columns: Columns, *, growing: bool) -> tuple[Any, list[l
 
 def vw_lines(keys: Any, labels: Iterable[str]) -> Iterator[str]:
     """Rows in VW's text format, each behind what stands for its label."""
-    keys = sp.csr_matrix(keys)
+    keys = sp.csr_matrix(keys).sorted_indices()
     for row, label in enumerate(labels):
         here = slice(keys.indptr[row], keys.indptr[row + 1])
         pairs = zip(keys.indices[here].tolist(), keys.data[here].tolist(), strict=True)

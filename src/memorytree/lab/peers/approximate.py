@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
+from memorytree.errors import InvalidOption
 from memorytree.lab.datasets import Dataset
 from memorytree.lab.datasets.base import unit
 from memorytree.lab.peers.base import Narrow, Rememberer
@@ -63,6 +64,8 @@ class Projected(Rememberer):
     def vectors(self, rows: Any) -> np.ndarray:
         """Rows as they are searched for."""
         if self.projection is None:
+            if sp.issparse(rows):
+                raise InvalidOption(f"{self.name} needs a fit first: sparse keys are projected along directions of many")
             self.projection = Projection(rows, self.width, self.seed)
         return self.projection(rows)
 

@@ -24,6 +24,7 @@ from memorytree.lab.peers.base import Peer
 
 WEIGHT_BITS = 24  # fewer, and the weights of different nodes collide
 LOGISTIC = ("--loss_function", "logistic")
+PASSES = 3  # of the learners beside the memory trees, as in the paper
 
 
 def memory_tree_options(
@@ -155,6 +156,7 @@ class RecallTree(VowpalWabbit):
 
     name, title = "vw-recall-tree", "VW recall_tree"
     logarithmic = True
+    defaults: ClassVar[dict[str, Any]] = {"passes": PASSES}
 
     def arguments(self) -> list[str]:
         return ["--recall_tree", str(self.answers), *LOGISTIC]
@@ -165,6 +167,7 @@ class LomTree(VowpalWabbit):
 
     name, title = "vw-lomtree", "VW log_multi (LOMTree)"
     logarithmic = True
+    defaults: ClassVar[dict[str, Any]] = {"passes": PASSES}
 
     def arguments(self) -> list[str]:
         return ["--log_multi", str(self.answers), *LOGISTIC]
@@ -175,6 +178,7 @@ class OneAgainstAll(VowpalWabbit):
 
     name, title = "vw-oaa", "VW oaa"
     linear = True
+    defaults: ClassVar[dict[str, Any]] = {"passes": PASSES}
 
     def arguments(self) -> list[str]:
         return ["--oaa", str(self.answers), *LOGISTIC]
