@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import memorytree
+from memorytree.lab.peers import PEERS
 
 # What came of a part and will not change by trying again; one that failed or whose peer is missing is tried again.
 FINAL = ("ok", "stopped")
@@ -55,8 +56,9 @@ class Part:
         return (self.job, self.peer, self.dataset, self.options)
 
     def identity(self, quick: bool) -> dict[str, Any]:
-        """Everything that the result depends on, as plain data."""
-        plain = json.loads(json.dumps(dict(self.options)))  # as it will be read again: lists for tuples
+        """Everything that the result depends on, as plain data; a peer's own settings are part of that."""
+        settings = PEERS[self.peer].defaults if self.peer in PEERS else {}
+        plain = json.loads(json.dumps({**settings, **dict(self.options)}))  # as it will be read again: lists for tuples
         return {
             "peer": self.peer, "dataset": self.dataset, "seed": self.seed, "job": self.job,
             "options": plain, "quick": quick, "memorytree": memorytree.__version__,

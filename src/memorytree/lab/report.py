@@ -27,7 +27,7 @@ th[scope=row], thead th:first-child { text-align: left; font-weight: 400; }
 tbody tr:hover { background: #f4f7fa; }
 td.none, .note, figcaption, footer, .where { color: var(--soft); } .note, .where { font-size: .85rem; }
 .claims td, .claims th { text-align: left; vertical-align: top; } .claims th[scope=row] { min-width: 18rem; }
-.yes { color: #00664b; font-weight: 600; white-space: nowrap; } .no { color: #b34700; font-weight: 600; white-space: nowrap; }
+.yes, .no { font-weight: 600; white-space: nowrap; } .yes { color: #00664b; } .no { color: #b34700; }
 figure { margin: 1.5rem 0; } figure img { max-width: 100%; height: auto; } figcaption { font-size: .9rem; }
 """
 
@@ -122,12 +122,12 @@ def _sentences(sentences: list[str]) -> str:
 def _circumstances(here: Mapping[str, dict[str, Any]]) -> str:
     if not here:
         return '<p class="none">Nothing was run yet.</p>'
-    lines = [
-        f'<p class="where"><strong>{html.escape(one["title"])}.</strong> {html.escape(documents.measured(one["circumstances"]))}'
-        f" Seeds: 0 to {one['seeds'] - 1}, one where time is linear.</p>"
-        for one in here.values()
-    ]
-    return "\n".join(lines)
+
+    def told(one: dict[str, Any]) -> str:
+        text = f"{documents.measured(one['circumstances'])} Seeds: 0 to {one['seeds'] - 1}, one where time is linear."
+        return f'<p class="where"><strong>{html.escape(one["title"])}.</strong> {html.escape(text)}</p>'
+
+    return "\n".join(map(told, here.values()))
 
 
 def write(out: Path) -> Path:

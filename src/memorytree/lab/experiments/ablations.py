@@ -68,6 +68,7 @@ def _quick(settings: tuple[tuple[str, Any], ...]) -> tuple[tuple[str, Any], ...]
 
 
 DENSE, SPARSE = "omniglot-15", "wikipara-3"
+SCORERS = ("distance", "cosine", "linear", "metric")
 _TREE = ("error", "query_us", "insert_us", "own_key_error", "bytes")
 SWEEPS = (
     Sweep(
@@ -96,7 +97,10 @@ SWEEPS = (
     ),
     Sweep("beam", "Beam, dense keys", DENSE, "tree", options(vary="beam", values=(1, 2, 4, 8, 16, 32, 64)), _TREE),
     Sweep("beam-sparse", "Beam, sparse keys", SPARSE, "tree", options(vary="beam", values=(1, 2, 4, 8)), _TREE),
-    Sweep("trees", "Trees in the forest, a beam of 4 each", DENSE, "tree", options(vary="trees", values=(1, 2, 4, 8), beam=4), _TREE),
+    Sweep(
+        "trees", "Trees in the forest, a beam of 4 each", DENSE, "tree",
+        options(vary="trees", values=(1, 2, 4, 8), beam=4), _TREE,
+    ),
     Sweep(
         "routing", "Routing, dense keys, a beam of 4", DENSE, "tree",
         options(vary="routing", values=("paper", "principal"), beam=4), _TREE,
@@ -107,11 +111,11 @@ SWEEPS = (
     ),
     Sweep(
         "scorer", "Scorer, dense keys, one pass of rewards, a beam of 16", DENSE, "scorer",
-        options(values=("distance", "cosine", "linear", "metric"), beam=16, k=10), ("before", "error", "query_us", "learn_s"),
+        options(values=SCORERS, beam=16, k=10), ("before", "error", "query_us", "learn_s"),
     ),
     Sweep(
         "scorer-sparse", "Scorer, sparse keys, one pass of rewards", SPARSE, "scorer",
-        options(values=("distance", "cosine", "linear", "metric"), beam=1, k=10), ("before", "error", "query_us", "learn_s"),
+        options(values=SCORERS, beam=1, k=10), ("before", "error", "query_us", "learn_s"),
     ),
     Sweep(
         "supervision", "What our classifier learns from", DENSE, "classifier",
@@ -303,5 +307,5 @@ def _time_claims(results: Results, plan: Plan) -> list[Claim]:
     if len(errors) < 2:
         return [Claim("paper", larger, None, "Not measured.")]
     low, high = min(errors), max(errors)
-    told = f"c = {low}: {shown(errors[low])} in {shown(times[low])} µs; c = {high}: {shown(errors[high])} in {shown(times[high])} µs."
+    told = "; ".join(f"c = {c}: {shown(errors[c])} in {shown(times[c])} µs" for c in (low, high)) + "."
     return [Claim("paper", larger, errors[high] < errors[low] and times[high] > times[low], told)]

@@ -29,7 +29,7 @@ INCREMENTAL = 0.6  # exponent of the cost of one more memory
 
 @dataclass(frozen=True)
 class Approach:
-    """A row of the table: the paper's name for it, who stands for it, and who it is before feedback (None: nobody learns)."""
+    """A row of the table: what the paper calls it, who stands for it, and who that is before feedback, if it learns."""
 
     name: str
     peer: str
@@ -58,8 +58,8 @@ class Desiderata(Experiment):
     inverted index is given the same keys as words, a word for each of a key's sixteen largest features and its sign.
     Exponents are slopes of log time against log n from 1,000 to 100,000 (0: constant, 1: linear). Insertion is the time to
     learn everything over n. One more memory is the time of one more lesson after n, or, for who cannot, of learning
-    everything again. Self-consistency error is the share of stored keys that bring back another memory, or another value from
-    who keeps no memories. Error is on fresh keys, before and after feedback: before are the same system without it, for
+    everything again. Self-consistency error is the share of stored keys that bring back another memory, or another value
+    from who keeps no memories. Error is on fresh keys, before and after feedback: before is the same system without it, for
     supervised learning a constant answer, for the learned metric and for attention the nearest neighbour. Sizes above 10,000
     and linear systems have one seed.
     """
@@ -194,9 +194,10 @@ def _ticks(measured: Mapping[str, Measured]) -> Table:
         ours = one.ticks()
         table.add(name, *(f"{mark[papers[wish]]} / {mark[ours[wish]]}" for wish in published.DESIDERATA))
     table.note = (
-        f"Paper: {published.DESIDERATA_SOURCE}. Ours: low time, an exponent of query time of at most {LOW_TIME}; small space, at most "
-        f"{SMALL_SPACE} bytes a memory beyond its key; self-consistent, an error of at most {CONSISTENT}; incremental, an exponent of the cost of one more "
-        f"memory of at most {INCREMENTAL}; learning, an error lower by more than .01 after feedback."
+        f"Paper: {published.DESIDERATA_SOURCE}. Ours: low time, an exponent of query time of at most {LOW_TIME}; small "
+        f"space, at most {SMALL_SPACE} bytes a memory beyond its key; self-consistent, an error of at most {CONSISTENT}; "
+        f"incremental, an exponent of the cost of one more memory of at most {INCREMENTAL}; learning, an error lower by "
+        "more than .01 after feedback."
     )
     return table
 
@@ -266,7 +267,7 @@ def _elsewhere(measured: Mapping[str, Measured]) -> list[str]:
         theirs, mine = one.at("query_us").value, ours.at("query_us").value
         if theirs is not None and mine is not None and theirs < mine:
             told.append(
-                f"Workload of {one.largest:,} memories: {name} ({title(one.approach.peer)}) answers in {shown(theirs)} µs, our default in "
-                f"{shown(mine)} µs; errors {one.at('error')} and {ours.at('error')}."
+                f"Workload of {one.largest:,} memories: {name} ({title(one.approach.peer)}) answers in {shown(theirs)} µs, "
+                f"our default in {shown(mine)} µs; errors {one.at('error')} and {ours.at('error')}."
             )
     return told

@@ -15,7 +15,8 @@ from memorytree.lab.results import Results
 from memorytree.lab.tables import Cell, Column, Table
 
 SETS = (
-    "omniglot-1", "wikipara-1", "omniglot-2", "omniglot-3", "omniglot-5", "clinc150", "wikipara-2", "wikipara-3", "omniglot-15",
+    "omniglot-1", "wikipara-1", "omniglot-2", "omniglot-3", "omniglot-5",
+    "clinc150", "wikipara-2", "wikipara-3", "omniglot-15",
 )  # fmt: skip
 OURS = ("cmt-u", "cmt", "ours", "ours-best")
 RIVALS = ("vw-memory-tree-1", "vw-memory-tree-3", "vw-emt", "vw-recall-tree", "vw-lomtree")
@@ -29,11 +30,11 @@ class FewShot(Experiment):
 
     Omniglot's characters (1,623 classes) take the place of ImageNet S-shot and, with 15 rows a class, of ALOI; paragraphs of
     10,000 Wikipedia articles that of WikiPara; clinc150 (150 intents, 100 rows each) is ours. Test error is the share of
-    2,000 test rows; bits are the entropy reduction of the paper, log2 of the accuracy over that of the best constant answer. A query
-    is one of a batch where the peer has batches, else a single call; CPU time of one thread. Means ± standard deviations
-    over seeds (one seed where time is linear in the rows or classes); times are the least over seeds. What passes 15
-    minutes of CPU time is stopped. Our default needs no settings; CMT(u) only inserts, CMT then learns from rewards as in the
-    paper. Figures of the paper are of its own data and machines.
+    2,000 test rows; bits are the paper's entropy reduction, log2 of the accuracy over that of the best constant answer. A
+    query is one of a batch where the peer has batches, else a single call; CPU time of one thread. Means ± standard
+    deviations over seeds (one seed where time is linear in the rows or classes); times are the least over seeds. What passes
+    15 minutes of CPU time is stopped. Our default needs no settings; CMT(u) only inserts, CMT then learns from rewards as in
+    the paper. Figures of the paper are of its own data and machines.
     """
 
     name = "few-shot"
@@ -75,8 +76,8 @@ def _overview(results: Results, sets: Sequence[str]) -> Table:
 def _table(results: Results, dataset: str) -> Table:
     stand_in = published.STANDS_FOR.get(dataset)
     heads = [
-        Column("system"), Column("seeds"), Column("test error", "less"), Column("bits", "more"), Column("ms a query", "less"),
-        Column("training CPU s", "less"), Column("MB held"),
+        Column("system"), Column("seeds"), Column("test error", "less"), Column("bits", "more"),
+        Column("ms a query", "less"), Column("training CPU s", "less"), Column("MB held"),
     ]  # fmt: skip
     if stand_in:
         heads += [Column(f"paper, {stand_in}: error"), Column("paper: ms")]
@@ -139,8 +140,8 @@ def _claims(results: Results, sets: Sequence[str]) -> list[Claim]:
     claims = [
         judged(
             "paper", "Supervision helps: CMT is ahead of CMT(u).", pairs("cmt", "cmt-u", sets),
-            reason="An update teaches one random router a lesson, and with one row a class there is little to learn from: what moves "
-            "the error is mostly the rerouting that comes with it.",
+            reason="An update teaches one random router a lesson, and with one row a class there is little to learn from: "
+            "what moves the error is mostly the rerouting that comes with it.",
         ),
         judged(
             "paper", "With one row a class, CMT without labels is ahead of LOMTree and Recall Tree.",
@@ -165,8 +166,8 @@ def _faster(results: Results, sets: Sequence[str]) -> list[str]:
             theirs = _error_and_time(results, peer, dataset)
             if ours and theirs and theirs[0] <= ours[0] + 0.01 and theirs[1] < ours[1]:
                 told.append(
-                    f"{dataset}: {title(peer)} answers in {theirs[1]:.0f} µs, our default in {ours[1]:.0f} µs, at an error of "
-                    f"{theirs[0]:.3f} against {ours[0]:.3f}."
+                    f"{dataset}: {title(peer)} answers in {theirs[1]:.0f} µs, our default in {ours[1]:.0f} µs, at an "
+                    f"error of {theirs[0]:.3f} against {ours[0]:.3f}."
                 )
     return told
 

@@ -24,9 +24,9 @@ class MultiLabel(Experiment):
     """Several labels a row: the memories that come to mind bring the labels that are considered.
 
     bibtex (159 tags) takes the place of RCV1-1K, yso (19,918 subjects of library titles) that of AmazonCat-13K. Hamming
-    loss is the mean number of wrong labels a row; P@k the share of the first k labels that are right. On yso the Hamming loss says
-    little, as predicting nothing is within 2 % of every system: judge by P@k. CPU time of one thread; a row is one of a
-    batch. The nearest neighbours vote by similarity to the 4th power (20 of them on bibtex, 40 on yso). One against all
+    loss is the mean number of wrong labels a row; P@k the share of the first k labels that are right. On yso the Hamming
+    loss says little, as predicting nothing is within 2 % of every system: judge by P@k. CPU time of one thread; a row is one
+    of a batch. The nearest neighbours vote by similarity to the 4th power (20 of them on bibtex, 40 on yso). One against all
     takes hours on yso and is stopped after 15 minutes.
     """
 
@@ -103,7 +103,7 @@ def _claims(results: Results, sets: Sequence[str]) -> list[Claim]:
 
     return [
         judged(
-            "paper", "With many labels, memory and one against some loses no more labels than one against all (Hamming loss).",
+            "paper", "With many labels, memory and one against some does no worse than one against all (Hamming loss).",
             pairs("hamming", "cmt", "vw-multilabel-oaa"),
             reason="One leaf of the paper's tree shows too few of the right labels.",
         ),
@@ -113,6 +113,7 @@ def _claims(results: Results, sets: Sequence[str]) -> list[Claim]:
             pairs("hamming", "ours", "vw-oas"),
         ),
         judged(
-            "ours", "Our default is ahead of the vote of the exact neighbours (P@1).", pairs("p1", "ours", "exact-1nn"), more=True
+            "ours", "Our default is ahead of the vote of the exact neighbours (P@1).",
+            pairs("p1", "ours", "exact-1nn"), more=True,
         ),
     ]  # fmt: skip
