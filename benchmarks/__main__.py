@@ -8,8 +8,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks.data import DataMissingError, data_folder
 from benchmarks.report import Job, print_report, write_report
+from memorytree.errors import DataMissing
+from memorytree.lab.datasets import data_folder
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -67,7 +68,7 @@ def main() -> int:
             job = Job(quick=chosen.quick, data=data_folder(chosen.data), seed=chosen.seed, step=step)
             try:
                 report = importlib.import_module(f"benchmarks.{name}").run(job)
-            except DataMissingError as missing:
+            except DataMissing as missing:
                 left_out += 1
                 progress.stop()
                 console.print(f"{name}: left out. {missing}", highlight=False, soft_wrap=True)

@@ -8,8 +8,10 @@ compiled code included; the rows reach the tree in chunks.
 
 from math import log2
 
-from benchmarks import child, data, ours
+from benchmarks import ours
 from benchmarks.report import Job, Report, Table
+from memorytree.lab import process
+from memorytree.lab.datasets.made import Clusters
 from memorytree.lab.measuring import MEGABYTE, cpu_seconds, peak_bytes, resident_bytes
 
 OPTIONS = {"routing": "principal", "seed": 0}
@@ -20,7 +22,7 @@ COLUMNS += ["bytes a memory", "of these beyond the key", "peak resident MB"]
 
 def measure(spec: dict) -> dict:
     """Grow one tree in this process."""
-    clusters = data.Clusters(max(10, spec["rows"] // 100), seed=spec["seed"])
+    clusters = Clusters(max(10, spec["rows"] // 100), seed=spec["seed"])
     queries, _ = clusters.draw(spec["asked"])
     ours.warm_up(queries, **OPTIONS)
     before = resident_bytes()
@@ -49,7 +51,7 @@ def run(job: Job) -> Report:
     for rows in sizes:
         job.step(f"{rows:,} memories")
         spec = {"rows": rows, "asked": 2_000 if job.quick else 20_000, "repeats": 5, "seed": job.seed}
-        here = found[rows] = child.call("benchmarks.growth:measure", spec)
+        here = found[rows] = process.call("benchmarks.growth:measure", spec)
         ideal = log2(rows / here["leaf_limit"])
         table.add(
             *(rows, here["average_depth"], ideal, here["depth"], here["leaf_limit"]),

@@ -5,11 +5,11 @@ from unittest import mock
 
 import numpy as np
 
-from benchmarks.child import load
-from benchmarks.data import TEST_ROWS
 from memorytree import MemoryTree
 from memorytree.estimators import MemoryTreeClassifier, progressive
+from memorytree.lab.datasets import TEST_ROWS
 from memorytree.lab.measuring import cpu_seconds
+from memorytree.lab.process import read as load
 
 WARMING = 400
 

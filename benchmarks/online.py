@@ -15,12 +15,14 @@ from statistics import mean, stdev
 
 import numpy as np
 
-from benchmarks import child, data, peer_vw
+from benchmarks import peer_vw
 from benchmarks.report import Job, Report, Table
 from memorytree.estimators import Progress
+from memorytree.lab import process
 from memorytree.lab.measuring import installed
+from memorytree.lab.peers.vowpal import memory_tree_options
 
-SETS = ("omniglot 15-shot", "wikipara 3-shot")
+SETS = ("omniglot-15", "wikipara-3")
 LIMIT = 300  # CPU seconds
 OURS, OAA = "memorytree", "VW one against all"
 COLUMNS = ["", "seeds", "error", "bits", "± over seeds", "CPU s"]
@@ -29,7 +31,7 @@ COLUMNS = ["", "seeds", "error", "bits", "± over seeds", "CPU s"]
 def learners(rows: int, classes: int) -> dict[str, list[str]]:
     """Return the options of VW's learners; all but one against all are logarithmic in the number of classes."""
     memory = {"balance": 0.9, "leaf_factor": 4, "reroutes": 5}
-    trees = {f"VW memory tree, rate {rate}": peer_vw.options(rows, **memory, rate=rate) for rate in (0.001, 0.1)}
+    trees = {f"VW memory tree, rate {rate}": memory_tree_options(rows, **memory, rate=rate) for rate in (0.001, 0.1)}
     logistic = ["--loss_function", "logistic"]
     return {
         **trees,
@@ -45,13 +47,13 @@ def run(job: Job) -> Report:
     report = Report("Online: one pass, predicted before learned", __doc__)
     job.step("starting", len(SETS) * (len(seeds) + len(learners(2, 2)) * peer))
     for name in SETS:
-        train, labels, _, _ = data.standing(name, job)
+        train, labels, _, _ = job.load(name).parts
         runs: dict[str, list[dict]] = {OURS: []}
         for seed in seeds:
             order = np.random.default_rng(seed).permutation(len(labels))
-            with child.Arrays(train=train[order], labels=labels[order]) as folder:
+            with process.Arrays(train=train[order], labels=labels[order]) as folder:
                 job.step(f"{name}, seed {seed}, {OURS}")
-                runs[OURS].append(child.call("benchmarks.learner:progress", {"folder": folder, "seed": seed}))
+                runs[OURS].append(process.call("benchmarks.learner:progress", {"folder": folder, "seed": seed}))
                 if peer and seed == job.seed:
                     peer_vw.write_examples(Path(folder) / "train.vw", train[order], labels[order])
                     runs |= rivals(name, folder, labels[order], job, report)
@@ -76,7 +78,7 @@ def rivals(name: str, folder: str, labels, job: Job, report: Report) -> dict[str
     for who, options in learners(len(labels), int(labels.max()) + 1).items():
         job.step(f"{name}, {who}")
         spec = {"folder": folder, "seed": job.seed, "options": options, "limit": LIMIT if who == OAA else None}
-        found = follow(child.call("benchmarks.peer_vw:progress", spec), labels)
+        found = follow(process.call("benchmarks.peer_vw:progress", spec), labels)
         runs[who] = [found]
         if not finished([found], labels):
             report.missing.append(
