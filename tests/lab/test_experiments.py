@@ -38,6 +38,7 @@ def test_tables_plots_and_claims_come_of_results(name, plan):
         assert picture.caption.endswith(".")
         labelled = [axis for axis in picture.figure.axes if axis.get_visible()]
         assert all(axis.get_ylabel() for axis in labelled)
+        picture.figure.draw_without_rendering()
     assert all(claim.holds is not None and claim.why for claim in found.claims)
 
 
@@ -49,6 +50,8 @@ def test_nothing_is_dropped_where_nothing_was_measured(name, status):
     empty = {part: {"status": status, "cpu_s": 900, "needs": ["x"], "why": "bang"} for part in parts} if status else {}
     found = experiment.findings(PLAN, Results(empty))
     assert all(claim.holds is None for claim in found.claims)
+    for picture in found.pictures:
+        picture.figure.draw_without_rendering()
     told = troubles(Results(empty))
     assert bool(told) is (status is not None)
 

@@ -1,5 +1,7 @@
 """Tiny data sets, made here: three of each kind of keys and truth."""
 
+from dataclasses import replace
+
 import numpy as np
 import scipy.sparse as sp
 
@@ -39,9 +41,7 @@ def labels(rows=300, tests=60) -> Dataset:
     def sets(truth):
         return sp.csr_matrix(np.eye(7, dtype=np.float32)[truth] + np.eye(7, dtype=np.float32)[5 + truth % 2])
 
-    return Dataset(
-        "tiny", "labels", data.train, sets(data.truth), data.test, sets(data.test_truth), data.texts, data.test_texts
-    )
+    return replace(data, kind="labels", truth=sets(data.truth), test_truth=sets(data.test_truth))
 
 
 def retrieval(rows=300, tests=60) -> Dataset:
@@ -52,8 +52,7 @@ def retrieval(rows=300, tests=60) -> Dataset:
     def values(truth):
         return unit(centres[truth] + 0.1 * rng.standard_normal((len(truth), 16)))
 
-    truth, test_truth = values(data.truth), values(data.test_truth)
-    return Dataset("tiny", "retrieval", data.train, truth, data.test, test_truth, data.texts, data.test_texts)
+    return replace(data, kind="retrieval", truth=values(data.truth), test_truth=values(data.test_truth))
 
 
 def write_vw(folder, data: Dataset) -> str:

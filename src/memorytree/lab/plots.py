@@ -25,7 +25,7 @@ STYLES: dict[str, tuple[str, str, str]] = {
     "ours-u": (BLUE, "d", ":"),
     "cmt": (GREEN, "D", "-"),
     "cmt-u": (GREEN, "d", "--"),
-    "vw-memory-tree-1": (ORANGE, "^", "--"),
+    "vw-memory-tree-1": (ORANGE, "p", "--"),
     "vw-memory-tree-3": (ORANGE, "^", "-"),
     "vw-emt": (ORANGE, "v", ":"),
     "vw-recall-tree": (PURPLE, "s", "-"),
@@ -114,19 +114,15 @@ def _draw_lines(panel: Panel, axis: Axes) -> None:
         x, y = [point[0] for point in line.points], [point[1] for point in line.points]
         look = style_of(line.style, number)
         if line.bare:
-            axis.plot(x, y, label=line.label, color=look["color"], linestyle=(0, (1, 1.5)), linewidth=1.4)
+            _, named = axis.get_legend_handles_labels()
+            label = None if line.label in named else line.label  # such curves may share a name
+            axis.plot(x, y, label=label, color=look["color"], linestyle=(0, (1, 1.5)), linewidth=1.4)
             continue
         spread = [point[2] for point in line.points if len(point) > 2]
         shown = {"markersize": 5, "linewidth": 1.5, "capsize": 2, **look}
         axis.errorbar(x, y, yerr=spread if len(spread) == len(x) else None, label=line.label, **shown)
-    if panel.logx:
-        axis.set_xscale("log")
-    if panel.logy:
-        axis.set_yscale("log")
-    if panel.from_zero:
-        axis.set_ylim(bottom=0)
-    axis.set_title(panel.title, fontsize=10)
-    _dress(axis, panel.x, panel.y)
+    _scale(panel, axis)
+    _dress(axis, panel)
 
 
 def bars(groups: Sequence[str], heights: Mapping[str, Sequence[float | None]], y: str, styles: Mapping[str, str]) -> Figure:
@@ -143,7 +139,7 @@ def bars(groups: Sequence[str], heights: Mapping[str, Sequence[float | None]], y
     axis.set_xticks(range(len(groups)), groups)
     axis.axhline(0, color="black", linewidth=0.6)
     figure.legend(loc="outside lower center", ncols=4, frameon=False, fontsize=8)
-    _dress(axis, "", y)
+    _dress(axis, Panel("", "", y))
     axis.grid(False, axis="x")
     return figure
 
@@ -151,7 +147,7 @@ def bars(groups: Sequence[str], heights: Mapping[str, Sequence[float | None]], y
 def clouds(panels: Iterable[Panel]) -> Figure:
     """Plot panels of single points with names: what each system gives for what it costs."""
     shown = list(panels)
-    figure = _sheet(4.9 * len(shown), 4.4)
+    figure = _sheet(max(7.5, 4.6 * len(shown)), 4.6)
     axes = figure.subplots(1, len(shown), squeeze=False).ravel().tolist()
     seen: dict[str, Any] = {}
     for panel, axis in zip(shown, axes, strict=True):
@@ -160,10 +156,8 @@ def clouds(panels: Iterable[Panel]) -> Figure:
             for point in line.points:
                 (handle,) = axis.plot(point[0], point[1], markersize=8, **look)
                 seen.setdefault(line.label, handle)
-        if panel.logx:
-            axis.set_xscale("log")
-        axis.set_title(panel.title, fontsize=10)
-        _dress(axis, panel.x, panel.y)
+        _scale(panel, axis)
+        _dress(axis, panel)
     figure.legend(
         list(seen.values()),
         list(seen),
@@ -175,8 +169,31 @@ def clouds(panels: Iterable[Panel]) -> Figure:
     return figure
 
 
-def _dress(axis: Axes, x: str, y: str) -> None:
-    axis.set_xlabel(x)
-    axis.set_ylabel(y)
+def _scale(panel: Panel, axis: Axes) -> None:
+    """Logarithmic axes where wanted, with plain numbers at as many places as there is room for."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    if not any(line.points for line in panel.lines):
+        axis.text(0.5, 0.5, "not measured", ha="center", color=GREY, transform=axis.transAxes)
+        return
+    if panel.logx:
+        axis.set_xscale("log")
+    if panel.logy:
+        axis.set_yscale("log")
+    for side, wanted in ((axis.xaxis, panel.logx), (axis.yaxis, panel.logy)):
+        if wanted:
+            low, high = sorted(side.get_view_interval())
+            narrow = high < 50 * low
+            side.set_major_locator(LogLocator(subs=(1, 2, 5) if narrow else (1,), numticks=8))
+            side.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+            side.set_minor_locator(NullLocator())
+    if panel.from_zero:
+        axis.set_ylim(bottom=0)
+
+
+def _dress(axis: Axes, panel: Panel) -> None:
+    axis.set_title(panel.title, fontsize=10)
+    axis.set_xlabel(panel.x)
+    axis.set_ylabel(panel.y)
     axis.grid(alpha=0.25)
     axis.spines[["top", "right"]].set_visible(False)

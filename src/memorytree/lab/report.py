@@ -27,6 +27,7 @@ th[scope=row], thead th:first-child { text-align: left; font-weight: 400; }
 tbody tr:hover { background: #f4f7fa; }
 td.none, .note, figcaption, footer, .where { color: var(--soft); } .note, .where { font-size: .85rem; }
 .claims td, .claims th { text-align: left; vertical-align: top; } .claims th[scope=row] { min-width: 18rem; }
+.claims th.group { padding-top: .8rem; }
 .yes, .no { font-weight: 600; white-space: nowrap; } .yes { color: #00664b; } .no { color: #b34700; }
 figure { margin: 1.5rem 0; } figure img { max-width: 100%; height: auto; } figcaption { font-size: .9rem; }
 """
@@ -59,7 +60,7 @@ place of one of them, and columns headed “paper” give what it published for 
 <nav><ol><li><a href="#claims">What holds, and what does not</a></li><li><a href="#elsewhere">Where something else is the
 better choice</a></li>{contents}<li><a href="#circumstances">Machine, versions, seeds</a></li></ol></nav>
 <h2 id="claims">What holds, and what does not</h2>
-{_claims([claim for one in here.values() for claim in one["claims"]])}
+{_claims({one["title"]: one["claims"] for one in here.values()})}
 <h2 id="elsewhere">Where something else is the better choice</h2>
 {_sentences([sentence for one in here.values() for sentence in one["elsewhere"]])}
 {sections}
@@ -80,7 +81,7 @@ def _section(name: str, title: str, found: dict[str, Any] | None, out: Path) -> 
         "<p><strong>A quick run on made-up or shrunken data: it shows that everything works, and nothing else.</strong></p>"
     )
     paragraphs = "".join(f"<p>{html.escape(text)}</p>" for text in found["about"].split("\n\n"))
-    shown = [head, quick if found["quick"] else "", paragraphs, _claims(found["claims"])]
+    shown = [head, quick if found["quick"] else "", paragraphs, _claims({"": found["claims"]})]
     shown += [tables.to_html(tables.Table.from_json(table)) for table in found["tables"]]
     shown += [_picture(picture, out) for picture in found["pictures"]]
     if found["troubles"]:
@@ -100,17 +101,21 @@ def _picture(picture: dict[str, str], out: Path) -> str:
     )
 
 
-def _claims(claims: list[dict[str, Any]]) -> str:
-    if not claims:
-        return ""
+def _claims(groups: Mapping[str, list[dict[str, Any]]]) -> str:
+    """Claims with their verdicts, in groups with a title each."""
     colours = {True: "yes", False: "no", None: "none"}
     head = "".join(f'<th scope="col">{title}</th>' for title in documents.CLAIMS)
-    rows = "\n".join(
-        f'<tr><th scope="row">{html.escape(claim["text"])}</th><td>{html.escape(claim["who"])}</td>'
-        f'<td class="{colours[claim["holds"]]}">{claim["verdict"]}</td><td>{html.escape(claim["why"])}</td></tr>'
-        for claim in claims
-    )
-    return f'<div class="wide"><table class="claims"><thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody></table></div>'
+    rows = []
+    for title, claims in groups.items():
+        if title:
+            rows.append(f'<tr><th class="group" colspan="{len(documents.CLAIMS)}">{html.escape(title)}</th></tr>')
+        rows += [
+            f'<tr><th scope="row">{html.escape(claim["text"])}</th><td>{html.escape(claim["who"])}</td>'
+            f'<td class="{colours[claim["holds"]]}">{claim["verdict"]}</td><td>{html.escape(claim["why"])}</td></tr>'
+            for claim in claims
+        ]
+    body = "\n".join(rows)
+    return f'<div class="wide"><table class="claims"><thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>'
 
 
 def _sentences(sentences: list[str]) -> str:

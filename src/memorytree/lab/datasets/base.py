@@ -57,6 +57,11 @@ class Dataset:
             return int(max(self.truth.max(initial=-1), self.test_truth.max(initial=-1))) + 1
         return int(self.truth.shape[1])
 
+    @property
+    def parts(self) -> tuple[Any, Any, Any, Any]:
+        """(train, truth, test, test_truth)."""
+        return self.train, self.truth, self.test, self.test_truth
+
     def ordered(self, order: np.ndarray) -> Dataset:
         """The same with its training rows in this order; it may leave some out."""
         texts = None if self.texts is None else [self.texts[i] for i in order.tolist()]

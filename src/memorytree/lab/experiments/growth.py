@@ -95,6 +95,11 @@ def _points(results: Results, routing: str, figure: str) -> list[tuple[float, ..
     return [(float(n), cell.value, cell.sd or 0.0) for n, cell in found if cell.value is not None]
 
 
+def _deepest(results: Results) -> list[tuple[float, ...]]:
+    """The theorem's bound on depth for the paper's routing, with the errors of its routers as they were."""
+    return [(n, bound(wrong) * log(n)) for n, wrong, *_ in _points(results, "paper", "router_error")]
+
+
 def _picture(results: Results) -> Picture:
     panels = []
     for figure, title, unit in (
@@ -110,7 +115,9 @@ def _picture(results: Results) -> Picture:
             if points and figure.endswith("_us"):
                 (first, start, *_), last = points[0], points[-1][0]
                 curve = [(first, start), (last, start * log(last) / log(first))]
-                panel.lines.append(plots.Line(f"{ROUTINGS[routing]}: a constant times log n", curve, style, bare=True))
+                panel.lines.append(plots.Line("theorem: a constant times log n", curve, style, bare=True))
+        if figure == "average_depth":
+            panel.lines.append(plots.Line("theorem: at most K ln n", _deepest(results), "cmt-u", bare=True))
         panels.append(panel)
     caption = (
         "From a thousand to a million memories depth grows by a constant with every doubling, as the theorem says; time "

@@ -45,7 +45,7 @@ def judged(who: str, text: str, pairs: Iterable[Pair], *, more: bool = False, re
     good = [pair for pair in known if (pair[1] > pair[2] if more else pair[1] < pair[2])]
     bad = [pair for pair in known if pair not in good]
     if not bad:
-        return Claim(who, text, True, told(good)[:1].upper() + told(good)[1:] + ".")
+        return Claim(who, text, True, f"On {told(good)}.")
     rest = f" It does on {told(good)}." if good else ""
     return Claim(who, text, False, f"Not on {told(bad)}.{rest} {reason}".strip())
 

@@ -14,7 +14,8 @@ __all__ = ["PEERS", "Peer", "Rememberer", "missing", "peer"]
 
 _KINDS: tuple[type[Peer], ...] = (
     ours.UnsupervisedPaper, ours.SupervisedPaper, ours.Unsupervised, ours.Default, ours.Best,
-    vowpal.MemoryTreeOnce, vowpal.MemoryTreeThrice, vowpal.EigenMemoryTree, vowpal.RecallTree, vowpal.LomTree,
+    vowpal.MemoryTreeOnce, vowpal.MemoryTreeThrice, vowpal.MemoryTreeOnceFast, vowpal.MemoryTreeThriceFast,
+    vowpal.EigenMemoryTree, vowpal.RecallTree, vowpal.LomTree,
     vowpal.OneAgainstAll, vowpal.MultilabelOneAgainstAll, vowpal.OneAgainstSome,
     exact.Exact, exact.ExactCounts,
     approximate.KdTree, approximate.Hnsw, approximate.FaissLsh, approximate.FaissIvf,

@@ -84,6 +84,31 @@ class Exact(Rememberer):
         return int(self.columns.data.nbytes + self.columns.indices.nbytes + self.columns.indptr.nbytes)
 
 
+def nearest_rows(train: Any, test: Any) -> np.ndarray:
+    """For every test row the number of the training row nearest to it.
+
+    A text without a known word is near to nothing: among rows of length one it would be nearer than most.
+    """
+    search = Exact()
+    search._hold(train)
+    return np.maximum(search.nearest(test, 1)[0][:, 0], 0)
+
+
+class CountScan:
+    """Euclidean search among rows of counts with as little around it as can be: one product with a dense query."""
+
+    def __init__(self, counts: Any):
+        self.narrow = Narrow(counts)
+        self.counts = self.narrow(counts)
+        self.lengths = np.asarray(counts.multiply(counts).sum(axis=1), np.float32).ravel()
+
+    def distances(self, query: Any) -> np.ndarray:
+        """What ranks all rows by their distance to a narrow query."""
+        dense = np.zeros(self.narrow.width, np.float32)
+        dense[query.indices] = query.data
+        return np.asarray(self.lengths - 2 * (self.counts @ dense))
+
+
 class ExactCounts(Rememberer):
     """The paper's exact search: Euclidean on counts of hashed words, one scan of all memories for a query."""
 
@@ -99,17 +124,15 @@ class ExactCounts(Rememberer):
         self.remember(data)
         self.counter = text_keys(tfidf=False)
         self.uncounted_s, counts = cpu_seconds(lambda: self.counter.transform(data.texts).astype(np.float32))
-        self.narrow = Narrow(counts)
-        self.counts = self.narrow(counts)
-        self.lengths = np.asarray(counts.multiply(counts).sum(axis=1), np.float32)
+        self.scan = CountScan(counts)
 
     def ready(self, rows: Any) -> Any:
         # Words that no memory has change nothing in the ranking.
-        return rows if sp.issparse(rows) else self.narrow(self.counter.transform(rows).astype(np.float32))
+        return rows if sp.issparse(rows) else self.scan.narrow(self.counter.transform(rows).astype(np.float32))
 
     def nearest(self, rows: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
         found = np.empty((rows.shape[0], k), np.int64)
         for row in range(rows.shape[0]):
-            distance = self.lengths - 2 * (self.counts @ rows[row].toarray().T)
-            found[row] = np.argsort(distance[:, 0], kind="stable")[:k] if k > 1 else distance.argmin()
+            distance = self.scan.distances(rows[row])
+            found[row] = np.argsort(distance, kind="stable")[:k] if k > 1 else distance.argmin()
         return found, np.zeros(found.shape)

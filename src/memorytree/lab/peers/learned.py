@@ -18,7 +18,7 @@ CHUNK = 200
 
 
 class Nca(Exact):
-    """Neighbourhood components analysis (scikit-learn) on the rows of some classes, then exact 1-NN among all rows."""
+    """Neighbourhood components analysis (scikit-learn) on some rows of each class, then exact 1-NN among all rows."""
 
     name, title = "nca", "NCA on a subsample, then 1-NN"
     kinds = frozenset({"classes"})
@@ -33,10 +33,7 @@ class Nca(Exact):
         width = self.options["width"]
         self.projection = Projection(data.train, width, self.seed, dense_too=True)
         rows = self.projection(data.train)
-        # Whole classes: pairs of one class are what it learns from.
-        order = np.random.default_rng(self.seed).permutation(data.answers)
-        rank = np.argsort(order)[data.truth]
-        some = np.argsort(rank, kind="stable")[: self.options["sample"]]
+        some = some_of_each(data.truth, self.options["sample"], np.random.default_rng(self.seed))
         self.metric = NeighborhoodComponentsAnalysis(
             init="identity", max_iter=self.options["steps"], random_state=self.seed
         ).fit(rows[some], data.truth[some])
@@ -53,6 +50,17 @@ class Nca(Exact):
 
     def bytes(self) -> int | None:
         return int(self.rows.rows.nbytes + self.lengths.rows.nbytes)
+
+
+def some_of_each(classes: np.ndarray, wanted: int, chance: np.random.Generator) -> np.ndarray:
+    """About so many rows of as many classes as possible, but two of each at the least: what is learned from are pairs."""
+    order = chance.permutation(len(classes))
+    seen = np.argsort(classes[order], kind="stable")
+    _, first, count = np.unique(classes[order][seen], return_index=True, return_counts=True)
+    number = np.arange(len(classes)) - np.repeat(first, count)  # of a row within its class
+    kept = order[seen[number < max(2, wanted // len(first))]]
+    _, group = np.unique(classes[kept], return_inverse=True)
+    return np.asarray(kept[np.argsort(chance.permutation(group.max() + 1)[group], kind="stable")][:wanted])
 
 
 class Attention(Peer):
