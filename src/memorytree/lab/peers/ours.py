@@ -122,7 +122,7 @@ def rewards(data: Dataset, rows: np.ndarray, hits: HitMatrix) -> np.ndarray:
     elif data.kind == "retrieval":
         worth = np.clip(np.einsum("nkf,nf->nk", data.truth[found], data.truth[rows]), 0, 1)
     else:
-        sizes = np.asarray(data.truth.sum(axis=1)).ravel()
+        sizes = np.diff(data.truth.indptr)
         worth = np.empty(found.shape)
         for column in range(found.shape[1]):
             shared = np.asarray(data.truth[rows].multiply(data.truth[found[:, column]]).sum(axis=1)).ravel()
