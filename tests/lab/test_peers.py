@@ -49,7 +49,6 @@ def fitted():
     def get(name: str, which: str) -> Peer:
         if (name, which) not in kept:
             one = kept[name, which] = made(name)
-            one.prepare(DATA[which])
             one.fit(DATA[which])
         return kept[name, which]
 

@@ -226,11 +226,11 @@ class MultilabelOneAgainstAll(VowpalWabbit):
         return sp.csr_matrix(np.array(self.outcomes(rows)) > 0.5)
 
 
-class OneAgainstSome(MemoryTreeOnce):
+class OneAgainstSome(MemoryTreeOnceFast):
     """`--memory_tree --oas`: labels of the memories in a leaf, decided one against some. It never writes its predictions
     down; its Hamming loss is read from what it notes for a labelled example."""
 
-    name, title = "vw-oas", "VW memory_tree --oas"
+    name, title = "vw-oas", "VW memory_tree --oas, rate 0.1"
     kinds = frozenset({"labels"})
 
     def arguments(self) -> list[str]:
