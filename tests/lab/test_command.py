@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 
 import pytest
 from typer.testing import CliRunner
@@ -7,6 +9,7 @@ from memorytree.cli import app
 from memorytree.lab import command, documents
 from memorytree.lab.experiments import EXPERIMENTS, Plan
 from memorytree.lab.parts import Part
+from memorytree.lab.process import environment
 from tests.lab.made_up import result
 
 cli = CliRunner()
@@ -23,6 +26,12 @@ def made_up(monkeypatch):
 
     monkeypatch.setattr(command, "measured", measured)
     return seen
+
+
+def test_the_command_line_does_not_wait_for_the_lab():
+    asked = "import sys, memorytree.cli; print(sorted({'sklearn', 'matplotlib', 'memorytree.lab.peers'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, env=environment(), check=True)
+    assert done.stdout.strip() == "[]"
 
 
 def test_list_names_every_experiment():
