@@ -104,6 +104,7 @@ def test_cells_show_why_there_is_no_figure():
     assert str(Cell.of([])) == "not run"
     assert str(Cell(status="stopped after 900 CPU s")) == "stopped after 900 CPU s"
     assert str(Cell.of([0.5]).times(1000)) == "500"
+    assert [str(Cell.of([value])) for value in (0.0, 7.0, 7.5)] == ["0", "7", "7.50"]
     assert decimals(0.00001234) == 5
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ def document(experiment: Experiment, plan: Plan, results: Results, findings: Fin
         "about": inspect.cleandoc(experiment.__doc__ or ""),
         "quick": plan.quick,
         "seeds": plan.seeds,
-        "circumstances": context,
+        "circumstances": {**context, "versions": {**context["versions"], **_versions(results)}},
         "claims": [{**vars(claim), "verdict": claim.verdict} for claim in findings.claims],
         "tables": [table.to_json() for table in findings.tables],
         "pictures": [{"file": _file(experiment, picture.name), "caption": picture.caption} for picture in findings.pictures],
@@ -39,9 +40,33 @@ def _file(experiment: Experiment, picture: str) -> str:
     return f"{experiment.name}-{picture}" if picture else experiment.name
 
 
-def _lean(result: Any) -> dict[str, Any]:
-    """A result without what its part already says."""
-    return {name: value for name, value in result.items() if name not in ("part", "peer", "dataset", "seed")}
+def _lean(result: Mapping[str, Any]) -> dict[str, Any]:
+    """A result without what is said elsewhere."""
+    elsewhere = ("part", "peer", "dataset", "seed", "job", "options", "quick", "versions")
+    return {name: value for name, value in result.items() if name not in elsewhere}
+
+
+def _versions(results: Results) -> dict[str, str]:
+    """The versions of everything that the peers were made of."""
+    return {name: number for one in results.found.values() for name, number in one.get("versions", {}).items()}
+
+
+def laid_out(value: Any, indent: int = 0, width: int = 160) -> str:
+    """JSON that a person can read and a diff can show: what fits on a line stands on one.
+
+    >>> print(laid_out({"one": [1, 2], "many": list(range(60))}, width=20)[:26])
+    {
+     "one": [1, 2],
+     "many":
+    """
+    text = json.dumps(value, ensure_ascii=False)
+    if len(text) + indent <= width or not isinstance(value, dict | list):
+        return text
+    start = " " * (indent + 1)
+    if isinstance(value, dict):
+        lines = [f"{start}{json.dumps(name)}: {laid_out(one, indent + 1, width)}" for name, one in value.items()]
+        return "{\n" + ",\n".join(lines) + "\n" + " " * indent + "}"
+    return "[\n" + ",\n".join(start + laid_out(one, indent + 1, width) for one in value) + "\n" + " " * indent + "]"
 
 
 def write(experiment: Experiment, plan: Plan, results: Results, context: dict, out: Path) -> dict[str, Any]:
@@ -49,7 +74,7 @@ def write(experiment: Experiment, plan: Plan, results: Results, context: dict, o
     findings = experiment.findings(plan, results)
     found = document(experiment, plan, results, findings, context)
     out.mkdir(parents=True, exist_ok=True)
-    (out / f"{experiment.name}.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf8")
+    (out / f"{experiment.name}.json").write_text(laid_out(found) + "\n", encoding="utf8")
     (out / f"{experiment.name}.md").write_text(markdown(found), encoding="utf8")
     for picture in findings.pictures:
         save(picture.figure, out / _file(experiment, picture.name))

@@ -175,6 +175,8 @@ def _scale(panel: Panel, axis: Axes) -> None:
 
     if not any(line.points for line in panel.lines):
         axis.text(0.5, 0.5, "not measured", ha="center", color=GREY, transform=axis.transAxes)
+        axis.set_xticks([])
+        axis.set_yticks([])
         return
     if panel.logx:
         axis.set_xscale("log")

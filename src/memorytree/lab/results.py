@@ -61,11 +61,17 @@ def status(results: Iterable[Mapping[str, Any]]) -> str:
         match one.get("status"):
             case "stopped":
                 return f"stopped after {one['cpu_s']:,.0f} CPU s" if one.get("cpu_s") else "stopped"
+            case "failed" if "DataMissing" in one.get("why", ""):
+                return "no data"
             case "missing" | "failed" as word:
                 return str(word)
             case "ok":
                 return "–"
     return NOT_RUN
+
+
+def _last_line(text: str) -> str:
+    return text.strip().splitlines()[-1] if text.strip() else "without a word"
 
 
 def troubles(results: Results) -> list[str]:
@@ -78,5 +84,5 @@ def troubles(results: Results) -> list[str]:
             case "stopped":
                 told[f"{part.label}: stopped after {one.get('cpu_s', 0):,.0f} CPU s."] = None
             case "failed":
-                told[f"{part.label}: failed: {str(one.get('why', '')).strip().splitlines()[-1:] or ['']}"] = None
+                told[f"{part.label}: failed: {_last_line(one.get('why', ''))}"] = None
     return list(told)

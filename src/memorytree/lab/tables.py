@@ -50,7 +50,8 @@ class Cell:
     def __str__(self) -> str:
         if self.value is None:
             return self.status
-        places = decimals(self.value)
+        whole = not self.sd and float(self.value).is_integer()
+        places = 0 if whole else decimals(self.value)
         spread = "" if self.sd is None else f" ± {self.sd:,.{places}f}"
         return f"{self.value:,.{places}f}{spread}" + ("" if self.status == "ok" else f" ({self.status})")
 
@@ -88,6 +89,10 @@ class Table:
         if len(cells) != len(self.columns):
             raise ValueError(f"a row of {len(cells)} cells, but {self.title!r} has {len(self.columns)} columns")
         self.rows.append([_as_cell(cell) for cell in cells])
+
+    def numeric(self, place: int) -> bool:
+        """Whether a column has figures, or words for want of them."""
+        return any(isinstance(row[place], Cell) for row in self.rows)
 
     def best(self, place: int) -> set[int]:
         """Return the rows with the best figure of a column, as shown; none where there is nothing to compare."""
@@ -138,7 +143,7 @@ def markdown(table: Table) -> str:
 
     lines = [
         "| " + " | ".join(column.title for column in table.columns) + " |",
-        "|---" + "|---:" * (len(table.columns) - 1) + "|",
+        "|" + "|".join("---:" if table.numeric(place) else "---" for place in range(len(table.columns))) + "|",
         *(
             "| " + " | ".join(shown(number, place, cell) for place, cell in enumerate(row)) + " |"
             for number, row in enumerate(table.rows)
@@ -177,7 +182,7 @@ def to_rich(table: Table) -> RichTable:
     """The table for a terminal."""
     shown = RichTable(title=table.title, title_justify="left")
     for place, column in enumerate(table.columns):
-        shown.add_column(column.title, justify="left" if place == 0 else "right")
+        shown.add_column(column.title, justify="right" if table.numeric(place) else "left")
     best = [table.best(place) for place in range(len(table.columns))]
     for number, row in enumerate(table.rows):
         shown.add_row(*(f"[bold]{cell}[/]" if number in best[place] else str(cell) for place, cell in enumerate(row)))

@@ -15,7 +15,7 @@ from memorytree.lab.tables import Column, Table
 
 JOB = "memorytree.lab.trials.growth:grow"
 SIZES = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
-ROUTINGS = {"paper": "paper's routing", "principal": "principal routing"}
+ROUTINGS = {"paper": "the paper's routing", "principal": "principal routing"}
 PEERS = {"paper": "cmt-u", "principal": "ours"}
 BALANCE = 0.9  # the paper's alpha
 MILLION = 1_000_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from functools import partial
 from typing import Any
 
@@ -27,7 +28,7 @@ def grow(kind: Any, source: Source, seed: int, options: dict[str, Any]) -> dict[
     while left:
         keys, labels = clusters.draw(min(left, CHUNK))
         values = labels.tolist()
-        spent, _ = cpu_seconds(partial(tree.insert_many, keys, values))
+        spent, _ = cpu_seconds(partial(tree.insert_many, keys, values), clock=time.thread_time)
         insert_s, left, last_us = insert_s + spent, left - len(keys), spent / len(keys) * 1e6
     query_s, _ = cpu_of_one(lambda: tree.query_many(queries, k=1, threads=1), REPEATS, 10)
     stats = tree.stats()
