@@ -7,8 +7,9 @@ from math import isfinite
 
 from memorytree.lab import plots, published
 from memorytree.lab.experiments.base import Claim, Experiment, Findings, Picture, Plan
-from memorytree.lab.experiments.sets import classes, title
-from memorytree.lab.experiments.verdicts import against_best, better_elsewhere, judged
+from memorytree.lab.experiments.pictures import against_time
+from memorytree.lab.experiments.sets import sets_of, title
+from memorytree.lab.experiments.verdicts import against, against_best, better_elsewhere, judged
 from memorytree.lab.parts import Part
 from memorytree.lab.peers import PEERS
 from memorytree.lab.results import Results
@@ -22,6 +23,7 @@ OURS = ("cmt-u", "cmt", "ours", "ours-best")
 RIVALS = ("vw-memory-tree-1", "vw-memory-tree-3", "vw-emt", "vw-recall-tree", "vw-lomtree")
 EXACT = ("exact-1nn", "hnswlib")
 LINEAR = ("vw-oaa", "linear")
+EVERYONE = (*OURS, *RIVALS, *EXACT, *LINEAR)
 CHARTED = ("cmt-u", "cmt", "ours", "vw-lomtree", "vw-recall-tree", "vw-memory-tree-3", "vw-emt", "vw-oaa", "exact-1nn")
 
 
@@ -44,14 +46,14 @@ class FewShot(Experiment):
         """Every system on every set."""
         return [
             Part(peer, dataset, seed, slow=peer in LINEAR)
-            for dataset in classes(plan, SETS)
-            for peer in (*OURS, *RIVALS, *EXACT, *LINEAR)
+            for dataset in sets_of("classes", plan, SETS)
+            for peer in EVERYONE
             for seed in plan.over(PEERS[peer].linear)
         ]
 
     def findings(self, plan: Plan, results: Results) -> Findings:
         """Tables by set, an overview, the bar chart, and error against time."""
-        sets = sorted(classes(plan, SETS), key=_family)
+        sets = sorted(sets_of("classes", plan, SETS), key=_family)
         found = Findings([_overview(results, sets), *(_table(results, dataset) for dataset in sets)])
         found.pictures = [_chart(results, sets), _cloud(results, sets)]
         found.claims = _claims(results, sets)
@@ -68,7 +70,7 @@ def _family(dataset: str) -> tuple[str, int]:
 
 def _overview(results: Results, sets: Sequence[str]) -> Table:
     table = Table("Test error", [Column("system"), *(Column(name, "less") for name in sets)])
-    for peer in (*OURS, *RIVALS, *EXACT, *LINEAR):
+    for peer in EVERYONE:
         table.add(title(peer), *(results.cell("error", peer=peer, dataset=name) for name in sets))
     return table
 
@@ -82,7 +84,7 @@ def _table(results: Results, dataset: str) -> Table:
     if stand_in:
         heads += [Column(f"paper, {stand_in}: error"), Column("paper: ms")]
     table = Table(dataset, heads)
-    for peer in (*OURS, *RIVALS, *EXACT, *LINEAR):
+    for peer in EVERYONE:
         wanted = {"peer": peer, "dataset": dataset}
         cells: list[Cell | str] = [
             title(peer),
@@ -117,30 +119,18 @@ def _chart(results: Results, sets: Sequence[str]) -> Picture:
 
 
 def _cloud(results: Results, sets: Sequence[str]) -> Picture:
-    panels = []
-    for dataset in [name for name in ("omniglot-15", "wikipara-3", "clinc150") if name in sets] or sets[:1]:
-        panel = plots.Panel(dataset, "CPU ms a query", "test error", logx=True)
-        for peer in (*OURS, *RIVALS, *EXACT, *LINEAR):
-            found = _error_and_time(results, peer, dataset)
-            panel.lines.append(plots.Line(title(peer), [(found[1] / 1e3, found[0])] if found else [], peer))
-        panels.append(panel)
+    shown = [name for name in ("omniglot-15", "wikipara-3", "clinc150") if name in sets] or sets[:1]
     caption = "Error against the time of a query: down and left is better; the trees of Vowpal Wabbit lie above ours."
-    return Picture("time", caption, plots.clouds(panels))
+    return Picture("time", caption, against_time(results, shown, EVERYONE, "error", "test error"))
 
 
 def _claims(results: Results, sets: Sequence[str]) -> list[Claim]:
-    def pairs(one: str, other: str, among: Sequence[str]) -> list[tuple[str, float | None, float | None]]:
-        return [
-            (name, results.mean("error", peer=one, dataset=name), results.mean("error", peer=other, dataset=name))
-            for name in among
-        ]
-
     one_shot = [name for name in sets if name.endswith("-1")] or sets
     wiki = [name for name in sets if name == "wikipara-1"] or sets
     rivals = ("vw-lomtree", "vw-recall-tree")
     return [
         judged(
-            "paper", "Supervision helps: CMT is ahead of CMT(u).", pairs("cmt", "cmt-u", sets),
+            "paper", "Supervision helps: CMT is ahead of CMT(u).", against(results, "error", "cmt", "cmt-u", sets),
             reason="An update teaches one random router a lesson, and with one row a class there is little to learn from: "
             "what moves the error is mostly the rerouting that comes with it.",
         ),
@@ -149,7 +139,8 @@ def _claims(results: Results, sets: Sequence[str]) -> list[Claim]:
             against_best(results, "error", "cmt-u", rivals, one_shot),
         ),
         judged(
-            "paper", "With one row a class, CMT is ahead of one against all (WikiPara).", pairs("cmt", "vw-oaa", wiki),
+            "paper", "With one row a class, CMT is ahead of one against all (WikiPara).",
+            against(results, "error", "cmt", "vw-oaa", wiki),
         ),
         judged(
             "ours", "Our default is ahead of every logarithmic-time peer in error on every data set.",

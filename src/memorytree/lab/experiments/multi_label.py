@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from memorytree.lab import plots, published
+from memorytree.lab import published
 from memorytree.lab.experiments.base import Claim, Experiment, Findings, Picture, Plan
-from memorytree.lab.experiments.sets import labels, title
-from memorytree.lab.experiments.verdicts import Pair, better_elsewhere, judged
+from memorytree.lab.experiments.pictures import against_time
+from memorytree.lab.experiments.sets import sets_of, title
+from memorytree.lab.experiments.verdicts import against, better_elsewhere, judged
 from memorytree.lab.parts import Part
 from memorytree.lab.peers import PEERS
 from memorytree.lab.results import Results
@@ -37,16 +38,17 @@ class MultiLabel(Experiment):
         """Every system on every set."""
         return [
             Part(peer, dataset, seed, slow=peer in LINEAR and dataset != "bibtex")
-            for dataset in labels(plan, SETS)
+            for dataset in sets_of("labels", plan, SETS)
             for peer in EVERYONE
             for seed in plan.over(PEERS[peer].linear)
         ]
 
     def findings(self, plan: Plan, results: Results) -> Findings:
         """A table for each set, and precision against time."""
-        sets = labels(plan, SETS)
+        sets = sets_of("labels", plan, SETS)
         found = Findings([_table(results, dataset) for dataset in sets])
-        found.pictures = [_cloud(results, sets)]
+        caption = "The first label's precision against time: up and left is better."
+        found.pictures = [Picture("", caption, against_time(results, sets, EVERYONE, "p1", "P@1"))]
         found.claims = _claims(results, sets)
         others = (*OTHERS, *LINEAR)
         for figure, what, more in (("hamming", "Hamming loss", False), ("p1", "P@1", True), ("p5", "P@5", True)):
@@ -81,39 +83,23 @@ def _table(results: Results, dataset: str) -> Table:
     return table
 
 
-def _cloud(results: Results, sets: Sequence[str]) -> Picture:
-    panels = []
-    for dataset in sets:
-        panel = plots.Panel(dataset, "CPU ms a row", "P@1", logx=True)
-        for peer in EVERYONE:
-            right = results.mean("p1", peer=peer, dataset=dataset)
-            us = results.least("query_us", peer=peer, dataset=dataset).value
-            points = [] if right is None or us is None else [(us / 1e3, right)]
-            panel.lines.append(plots.Line(title(peer), points, peer))
-        panels.append(panel)
-    return Picture("", "The first label's precision against time: up and left is better.", plots.clouds(panels))
-
-
 def _claims(results: Results, sets: Sequence[str]) -> list[Claim]:
-    def pairs(figure: str, one: str, other: str) -> list[Pair]:
-        return [
-            (name, results.mean(figure, peer=one, dataset=name), results.mean(figure, peer=other, dataset=name))
-            for name in sets
-        ]
-
     return [
         judged(
             "paper", "With many labels, memory and one against some does no worse than one against all (Hamming loss).",
-            pairs("hamming", "cmt", "vw-multilabel-oaa"),
+            against(results, "hamming", "cmt", "vw-multilabel-oaa", sets),
             reason="One leaf of the paper's tree shows too few of the right labels.",
         ),
-        judged("paper", "Supervision helps: CMT is ahead of CMT(u) (P@1).", pairs("p1", "cmt", "cmt-u"), more=True),
+        judged(
+            "paper", "Supervision helps: CMT is ahead of CMT(u) (P@1).",
+            against(results, "p1", "cmt", "cmt-u", sets), more=True,
+        ),
         judged(
             "ours", "Our default is ahead of VW's memory tree with one against some (Hamming loss).",
-            pairs("hamming", "ours", "vw-oas"),
+            against(results, "hamming", "ours", "vw-oas", sets),
         ),
         judged(
             "ours", "Our default is ahead of the vote of the exact neighbours (P@1).",
-            pairs("p1", "ours", "exact-1nn"), more=True,
+            against(results, "p1", "ours", "exact-1nn", sets), more=True,
         ),
     ]  # fmt: skip

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from memorytree.lab import plots
 from memorytree.lab.experiments.base import Claim, Experiment, Findings, Picture, Plan
-from memorytree.lab.experiments.sets import classes, title
-from memorytree.lab.experiments.verdicts import Pair, judged
+from memorytree.lab.experiments.sets import sets_of, title
+from memorytree.lab.experiments.verdicts import Pair, against_best, judged
 from memorytree.lab.parts import Part
 from memorytree.lab.peers import PEERS
 from memorytree.lab.results import Results
@@ -36,14 +36,14 @@ class Online(Experiment):
         """Every learner on every set."""
         return [
             Part(peer, dataset, seed, job="online", slow=peer in LINEAR)
-            for dataset in classes(plan, SETS)
+            for dataset in sets_of("classes", plan, SETS)
             for peer in EVERYONE
             for seed in plan.over(PEERS[peer].linear)
         ]
 
     def findings(self, plan: Plan, results: Results) -> Findings:
         """A table for each set, the two curves, and who is ahead."""
-        sets = classes(plan, SETS)
+        sets = sets_of("classes", plan, SETS)
         found = Findings([_table(results, dataset) for dataset in sets])
         found.pictures = [_curves(results, sets, 1), _curves(results, sets, 2)]
         found.claims = _claims(results, sets)
@@ -84,16 +84,9 @@ def _curves(results: Results, sets: Sequence[str], place: int) -> Picture:
 
 
 def _claims(results: Results, sets: Sequence[str]) -> list[Claim]:
-    def bits(peer: str, dataset: str) -> float | None:
-        return results.mean("entropy_reduction", peer=peer, dataset=dataset)
-
-    def pairs(one: str, others: Sequence[str]) -> list[Pair]:
-        found: list[Pair] = []
-        for dataset in sets:
-            rivals = {peer: value for peer in others if (value := bits(peer, dataset)) is not None}
-            best = max(rivals, key=lambda peer: rivals[peer], default=None)
-            found.append((f"{dataset} ({best})", bits(one, dataset), rivals.get(best) if best else None))
-        return found
+    def pairs(one: str, others: Sequence[str], lead: float = 0.0) -> list[Pair]:
+        found = against_best(results, "entropy_reduction", one, others, sets, more=True)
+        return [(where, mine, None if best is None else best + lead) for where, mine, best in found]
 
     return [
         judged(
@@ -104,7 +97,7 @@ def _claims(results: Results, sets: Sequence[str]) -> list[Claim]:
         ),
         judged(
             "ours", "Online, our default is a bit or more ahead of every logarithmic-time learner (bits, theirs plus one).",
-            [(name, mine, None if best is None else best + 1) for name, mine, best in pairs("ours", RIVALS)], more=True,
+            pairs("ours", RIVALS, lead=1.0), more=True,
         ),
         judged("ours", "Online, our default is ahead of one against all (bits).", pairs("ours", LINEAR), more=True),
     ]  # fmt: skip

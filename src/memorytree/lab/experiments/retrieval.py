@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from memorytree.lab import plots, published
+from memorytree.lab import published
 from memorytree.lab.experiments.base import Claim, Experiment, Findings, Picture, Plan
-from memorytree.lab.experiments.sets import retrieval, title
-from memorytree.lab.experiments.verdicts import Pair, better_elsewhere, judged
+from memorytree.lab.experiments.pictures import against_time
+from memorytree.lab.experiments.sets import sets_of, title
+from memorytree.lab.experiments.verdicts import Pair, against, better_elsewhere, judged
 from memorytree.lab.parts import Part
 from memorytree.lab.results import Results
 from memorytree.lab.tables import Cell, Column, Table
@@ -36,14 +37,14 @@ class Retrieval(Experiment):
         """Every system on every split."""
         return [
             Part(peer, dataset, seed)
-            for dataset in retrieval(plan, SETS)
+            for dataset in sets_of("retrieval", plan, SETS)
             for peer in EVERYONE
             for seed in plan.over(linear=False)
         ]
 
     def findings(self, plan: Plan, results: Results) -> Findings:
         """A table for each set, and reward against time."""
-        sets = retrieval(plan, SETS)
+        sets = sets_of("retrieval", plan, SETS)
         found = Findings([_table(results, dataset) for dataset in sets])
         found.pictures = [_cloud(results, sets)]
         found.claims = _claims(results, sets)
@@ -110,38 +111,27 @@ def _over_kd(stand_in: str) -> str:
 
 
 def _cloud(results: Results, sets: Sequence[str]) -> Picture:
-    panels = []
-    for dataset in sets:
-        panel = plots.Panel(dataset, "CPU ms a query, one at a time", "mean reward", logx=True)
-        for peer in EVERYONE:
-            reward, us = results.mean("reward", peer=peer, dataset=dataset), singly_us(results, peer, dataset).value
-            points = [] if reward is None or us is None else [(us / 1e3, reward)]
-            panel.lines.append(plots.Line(title(peer), points, peer))
-        panels.append(panel)
     caption = (
-        "Reward against the time of a query: up and left is better; what learned from rewards stands above what only "
-        "searches."
+        "Reward against the time of a query asked alone: up and left is better; what learned from rewards stands above what "
+        "only searches."
     )
-    return Picture("", caption, plots.clouds(panels))
+    return Picture("", caption, against_time(results, sets, EVERYONE, "reward", "mean reward", singly_us))
 
 
 def _claims(results: Results, sets: Sequence[str]) -> list[Claim]:
-    def pairs(figure: str, one: str, other: str) -> list[Pair]:
-        return [
-            (name, results.mean(figure, peer=one, dataset=name), results.mean(figure, peer=other, dataset=name))
-            for name in sets
-        ]
-
     def times(peer: str) -> list[Pair]:
         return [(name, singly_us(results, peer, name).value, singly_us(results, SCAN, name).value) for name in sets]
 
     return [
-        judged("paper", "Supervision helps: CMT is ahead of CMT(u) (reward).", pairs("reward", "cmt", "cmt-u"), more=True),
+        judged(
+            "paper", "Supervision helps: CMT is ahead of CMT(u) (reward).",
+            against(results, "reward", "cmt", "cmt-u", sets), more=True,
+        ),
         judged("paper", "CMT answers faster than a linear scan (µs).", times("cmt")),
         _negligible(results, sets),
         judged(
             "ours", "Learning from rewards beats exact search by keys (reward of our default against the scan's).",
-            pairs("reward", "ours", "exact-1nn"), more=True,
+            against(results, "reward", "ours", "exact-1nn", sets), more=True,
         ),
         judged("ours", "Our default answers faster than a linear scan (µs).", times("ours")),
     ]  # fmt: skip

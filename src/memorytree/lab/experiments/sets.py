@@ -19,23 +19,8 @@ def title(peer: str) -> str:
     return PEERS[peer].title
 
 
-def classes(plan: Plan, standing: Sequence[str]) -> Sequence[str]:
-    """Sets with a class a row."""
-    return _chosen(plan, standing, "classes")
-
-
-def labels(plan: Plan, standing: Sequence[str]) -> Sequence[str]:
-    """Sets with several labels a row."""
-    return _chosen(plan, standing, "labels")
-
-
-def retrieval(plan: Plan, standing: Sequence[str]) -> Sequence[str]:
-    """Sets with a value a row."""
-    return _chosen(plan, standing, "retrieval")
-
-
-def _chosen(plan: Plan, standing: Sequence[str], kind: str) -> Sequence[str]:
+def sets_of(kind: str, plan: Plan, standing: Sequence[str]) -> Sequence[str]:
+    """The sets of a kind: the standing ones and the paper's own, if their folders are there, or a small one made here."""
     if plan.quick:
         return (f"made-{kind}",)
-    originals = [name for name in ORIGINALS[kind] if plan.data is not None and (plan.data / name).is_dir()]
-    return (*standing, *originals)
+    return (*standing, *(name for name in ORIGINALS[kind] if plan.data is not None and (plan.data / name).is_dir()))

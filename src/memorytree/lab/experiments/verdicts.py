@@ -50,19 +50,23 @@ def judged(who: str, text: str, pairs: Iterable[Pair], *, more: bool = False, re
     return Claim(who, text, False, f"Not on {told(bad)}.{rest} {reason}".strip())
 
 
+def against(results: Results, figure: str, one: str, other: str, sets: Sequence[str]) -> list[Pair]:
+    """For every data set a figure of one peer and of another."""
+    return [
+        (name, results.mean(figure, peer=one, dataset=name), results.mean(figure, peer=other, dataset=name)) for name in sets
+    ]
+
+
 def against_best(
-    results: Results, figure: str, ours: str, others: Sequence[str], sets: Sequence[str], **wanted: object
+    results: Results, figure: str, one: str, others: Sequence[str], sets: Sequence[str], *, more: bool = False
 ) -> list[Pair]:
-    """For every data set our figure and the least one among others, with its name."""
+    """For every data set a figure of one peer and the best one among others, with the name of who has it."""
     pairs: list[Pair] = []
-    for dataset in sets:
-        rivals = {peer: results.mean(figure, peer=peer, dataset=dataset, **wanted) for peer in others}
-        measured = {peer: value for peer, value in rivals.items() if value is not None}
-        best = min(measured, key=lambda peer: measured[peer], default=None)
-        where = dataset if best is None else f"{dataset} ({best})"
-        pairs.append(
-            (where, results.mean(figure, peer=ours, dataset=dataset, **wanted), measured.get(best) if best else None)
-        )
+    for name in sets:
+        rivals = {peer: value for peer in others if (value := results.mean(figure, peer=peer, dataset=name)) is not None}
+        best = (max if more else min)(rivals, key=lambda peer: rivals[peer], default=None)
+        where = name if best is None else f"{name} ({best})"
+        pairs.append((where, results.mean(figure, peer=one, dataset=name), None if best is None else rivals[best]))
     return pairs
 
 
