@@ -7,9 +7,9 @@ from math import isfinite
 
 from memorytree.lab import plots, published
 from memorytree.lab.experiments.base import Claim, Experiment, Findings, Picture, Plan
-from memorytree.lab.experiments.pictures import against_time
+from memorytree.lab.experiments.pictures import against_time, batch_us
 from memorytree.lab.experiments.sets import sets_of, title
-from memorytree.lab.experiments.verdicts import against, against_best, better_elsewhere, judged
+from memorytree.lab.experiments.verdicts import against, against_best, better_elsewhere, judged, shown
 from memorytree.lab.parts import Part
 from memorytree.lab.peers import PEERS
 from memorytree.lab.results import Results
@@ -57,9 +57,9 @@ class FewShot(Experiment):
         found = Findings([_overview(results, sets), *(_table(results, dataset) for dataset in sets)])
         found.pictures = [_chart(results, sets), _cloud(results, sets)]
         found.claims = _claims(results, sets)
-        found.elsewhere = better_elsewhere(
-            results, sets, (*EXACT, *LINEAR), figure="error", what="error", title=title
-        ) + _faster(results, sets)
+        found.elsewhere = better_elsewhere(results, sets, (*EXACT, *LINEAR), figure="error", what="error") + _faster(
+            results, sets
+        )
         return found
 
 
@@ -153,18 +153,14 @@ def _faster(results: Results, sets: Sequence[str]) -> list[str]:
     """Where exact or approximate search answers sooner, at an error that is at most a hundredth above ours."""
     told = []
     for dataset in sets:
-        ours = _error_and_time(results, "ours", dataset)
         for peer in EXACT:
-            theirs = _error_and_time(results, peer, dataset)
-            if ours and theirs and theirs[0] <= ours[0] + 0.01 and theirs[1] < ours[1]:
+            ours, theirs = (results.mean("error", peer=who, dataset=dataset) for who in ("ours", peer))
+            us, their_us = (batch_us(results, who, dataset).value for who in ("ours", peer))
+            if ours is None or theirs is None or us is None or their_us is None:
+                continue
+            if theirs <= ours + 0.01 and their_us < us:
                 told.append(
-                    f"{dataset}: {title(peer)} answers in {theirs[1]:.0f} µs, our default in {ours[1]:.0f} µs, at an "
-                    f"error of {theirs[0]:.3f} against {ours[0]:.3f}."
+                    f"{title(peer)} answers sooner on {dataset}, in {shown(their_us)} µs against our {shown(us)}, at an error "
+                    f"of {shown(theirs)} against our {shown(ours)}."
                 )
     return told
-
-
-def _error_and_time(results: Results, peer: str, dataset: str) -> tuple[float, float] | None:
-    error = results.mean("error", peer=peer, dataset=dataset)
-    us = results.least("query_us", peer=peer, dataset=dataset).value
-    return None if error is None or us is None else (error, us)

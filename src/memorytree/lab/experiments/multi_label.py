@@ -52,7 +52,7 @@ class MultiLabel(Experiment):
         found.claims = _claims(results, sets)
         others = (*OTHERS, *LINEAR)
         for figure, what, more in (("hamming", "Hamming loss", False), ("p1", "P@1", True), ("p5", "P@5", True)):
-            found.elsewhere += better_elsewhere(results, sets, others, figure=figure, what=what, title=title, more=more)
+            found.elsewhere += better_elsewhere(results, sets, others, figure=figure, what=what, more=more)
         return found
 
 

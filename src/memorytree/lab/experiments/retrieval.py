@@ -48,7 +48,7 @@ class Retrieval(Experiment):
         found = Findings([_table(results, dataset) for dataset in sets])
         found.pictures = [_cloud(results, sets)]
         found.claims = _claims(results, sets)
-        found.elsewhere = better_elsewhere(results, sets, OTHERS, figure="reward", what="reward", title=title, more=True)
+        found.elsewhere = better_elsewhere(results, sets, OTHERS, figure="reward", what="reward", more=True)
         return found
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from memorytree.lab.experiments.base import Claim
+from memorytree.lab.experiments.sets import title
 from memorytree.lab.results import Results
 from memorytree.lab.tables import decimals
 
@@ -71,30 +72,21 @@ def against_best(
 
 
 def better_elsewhere(
-    results: Results,
-    sets: Sequence[str],
-    others: Sequence[str],
-    *,
-    figure: str,
-    what: str,
-    title: Callable[[str], str],
-    more: bool = False,
+    results: Results, sets: Sequence[str], others: Sequence[str], *, figure: str, what: str, more: bool = False
 ) -> list[str]:
     """A sentence for each peer that beats our default somewhere, with what it costs there."""
     told = []
-    for dataset in sets:
-        ours = results.mean(figure, peer="ours", dataset=dataset)
-        for peer in others:
-            theirs = results.mean(figure, peer=peer, dataset=dataset)
-            if ours is None or theirs is None or not (theirs > ours if more else theirs < ours):
-                continue
-            cost = _cost(results, dataset, peer)
-            told.append(f"{dataset}: {title(peer)} has a better {what}, {shown(theirs)} against our {shown(ours)}{cost}.")
+    for peer in others:
+        places = [
+            f"{name} ({shown(theirs)} against our {shown(ours)}{_cost(results, name, peer)})"
+            for name, ours, theirs in against(results, figure, "ours", peer, sets)
+            if ours is not None and theirs is not None and (theirs > ours if more else theirs < ours)
+        ]
+        if places:
+            told.append(f"{title(peer)} has a better {what} on {'; '.join(places)}.")
     return told
 
 
 def _cost(results: Results, dataset: str, peer: str) -> str:
-    times = [results.least("query_us", peer=who, dataset=dataset).value for who in (peer, "ours")]
-    if times[0] is None or times[1] is None:
-        return ""
-    return f", at {shown(times[0])} µs a query against our {shown(times[1])} µs"
+    theirs, ours = (results.least("query_us", peer=who, dataset=dataset).value for who in (peer, "ours"))
+    return "" if theirs is None or ours is None else f", {shown(theirs)} µs a query against our {shown(ours)}"
