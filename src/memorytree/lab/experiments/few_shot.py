@@ -160,7 +160,7 @@ def _faster(results: Results, sets: Sequence[str]) -> list[str]:
                 continue
             if theirs <= ours + 0.01 and their_us < us:
                 told.append(
-                    f"{title(peer)} answers sooner on {dataset}, in {shown(their_us)} µs against our {shown(us)}, at an error "
-                    f"of {shown(theirs)} against our {shown(ours)}."
+                    f"{title(peer)} answers sooner on {dataset}, in {shown(their_us)} µs against our {shown(us)}, at an "
+                    f"error of {shown(theirs)} against our {shown(ours)}."
                 )
     return told
