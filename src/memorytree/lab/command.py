@@ -15,6 +15,7 @@ from rich.console import Console
 if TYPE_CHECKING:
     from memorytree.lab.experiments import Experiment, Plan
     from memorytree.lab.parts import Part
+    from memorytree.lab.runner import Found
 
 app = typer.Typer(no_args_is_help=True, help="The paper's tables and figures, measured beside the systems it names.")
 
@@ -63,7 +64,8 @@ def run_some(
     if unknown:
         typer.echo(f"memorytree lab: no experiment {', '.join(unknown)}; there are {', '.join(EXPERIMENTS)}", err=True)
         raise typer.Exit(2)
-    _run([EXPERIMENTS[name] for name in dict.fromkeys(names)], _plan(data, quick, seeds), out, resume, jobs)
+    if _run([EXPERIMENTS[name] for name in dict.fromkeys(names)], _plan(data, quick, seeds), out, resume, jobs):
+        raise typer.Exit(130)
 
 
 @app.command("all")
@@ -78,8 +80,10 @@ def run_all(
     """Run all experiments, then build the page."""
     from memorytree.lab.experiments import EXPERIMENTS
 
-    _run(list(EXPERIMENTS.values()), _plan(data, quick, seeds), out, resume, jobs)
+    stopped = _run(list(EXPERIMENTS.values()), _plan(data, quick, seeds), out, resume, jobs)
     build_page(out, quick)
+    if stopped:
+        raise typer.Exit(130)
 
 
 @app.command("report")
@@ -106,32 +110,19 @@ def _plan(data: Path | None, quick: bool, seeds: int) -> Plan:
     return Plan(data_folder(data), quick, seeds)
 
 
-def _run(chosen: Sequence[Experiment], plan: Plan, out: Path | None, resume: bool, jobs: int | None) -> None:
+def _run(chosen: Sequence[Experiment], plan: Plan, out: Path | None, resume: bool, jobs: int | None) -> bool:
+    """Run experiments and write down what they found; returns whether the user stopped them before the end."""
     from memorytree.lab import documents, runner
     from memorytree.lab.measuring import circumstances
-    from memorytree.lab.parts import Shelf
     from memorytree.lab.results import Results
 
     console = Console() if Console().is_terminal else Console(width=LOG_WIDTH)
     folder = out or default_out(plan.quick)
     if plan.data is None and not plan.quick:
-        console.print(
-            "No folder of data sets: --data or MEMORYTREE_DATA names one. What needs data will be shown as failed."
-        )
+        console.print("No folder of data sets: --data or MEMORYTREE_DATA names one. What needs data will be shown as such.")
     wanted = {experiment.name: list(experiment.parts(plan)) for experiment in chosen}
     parts = runner.in_order(part for own in wanted.values() for part in own)
-    shelf, at_a_time = Shelf(folder / "parts", plan.quick), jobs or (os.cpu_count() or 1 if plan.quick else 1)
-    # A run in the background is stopped like one in front.
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    stopped = False
-    try:
-        found = runner.run(
-            parts, shelf, lambda part: measured(part, plan), resume=resume, jobs=at_a_time, console=console
-        )  # fmt: skip
-    except runner.Stopped as stop:
-        found, stopped = stop.found, True
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    found, stopped = _finished(parts, plan, folder, resume, jobs, console)
     context = circumstances(0, plan.quick)
     for experiment in chosen:
         results = Results({part: found[part] for part in wanted[experiment.name] if part in found})
@@ -139,7 +130,29 @@ def _run(chosen: Sequence[Experiment], plan: Plan, out: Path | None, resume: boo
     console.print(f"Results are in {folder}.", highlight=False)
     if stopped:
         console.print("Stopped; what was finished is kept, and the same command goes on from there.")
-        raise typer.Exit(130)
+    return stopped
+
+
+def _finished(
+    parts: Sequence[Part], plan: Plan, folder: Path, resume: bool, jobs: int | None, console: Console
+) -> tuple[Found, bool]:
+    """What came of the parts until the end, or until the user stopped."""
+    from memorytree.lab import runner
+    from memorytree.lab.parts import Shelf
+
+    def work(part: Part) -> dict[str, Any]:
+        return measured(part, plan)
+
+    at_a_time = jobs or (os.cpu_count() or 1 if plan.quick else 1)
+    # A run in the background is stopped like one in front.
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        shelf = Shelf(folder / "parts", plan.quick)
+        return runner.run(parts, shelf, work, resume=resume, jobs=at_a_time, console=console), False
+    except runner.Stopped as stop:
+        return stop.found, True
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def measured(part: Part, plan: Plan) -> dict[str, Any]:
