@@ -59,7 +59,7 @@ class Sweep:
 
 
 def _made(dataset: str) -> str:
-    return "made-text" if dataset.startswith("wikipara") else "made-classes"
+    return "made-classes" if dataset.startswith("omniglot") else "made-text"
 
 
 def _quick(settings: tuple[tuple[str, Any], ...]) -> tuple[tuple[str, Any], ...]:
@@ -110,20 +110,20 @@ SWEEPS = (
         options(vary="routing", values=("paper", "principal", "terms")), _TREE,
     ),
     Sweep(
-        "scorer", "Scorer, dense keys, one pass of rewards, a beam of 16", DENSE, "scorer",
-        options(values=SCORERS, beam=16, k=10), ("before", "error", "query_us", "learn_s"),
-    ),
-    Sweep(
-        "scorer-sparse", "Scorer, sparse keys, one pass of rewards", SPARSE, "scorer",
-        options(values=SCORERS, beam=1, k=10), ("before", "error", "query_us", "learn_s"),
-    ),
-    Sweep(
         "supervision", "What our classifier learns from", DENSE, "classifier",
         options(vary="supervision", values=("none", "reward", "labels")), ("error", "query_us", "fit_s"),
     ),
     Sweep(
         "capacity", "Capacity, as a share of the rows", DENSE, "classifier",
         options(vary="capacity", values=(0.1, 0.25, 0.5, 1.0)), ("error", "query_us", "fit_s", "memories"),
+    ),
+    Sweep(
+        "scorer", "Scorer, dense keys, one pass of rewards, a beam of 16", DENSE, "scorer",
+        options(values=SCORERS, beam=16, k=10), ("before", "error", "query_us", "learn_s"),
+    ),
+    Sweep(
+        "scorer-sparse", "Scorer, sparse keys, one pass of rewards", "clinc150", "scorer",
+        options(values=SCORERS, beam=1, k=10), ("before", "error", "query_us", "learn_s"),
     ),
 )  # fmt: skip
 BY_NAME = {sweep.name: sweep for sweep in SWEEPS}

@@ -39,7 +39,14 @@ class Growth(Experiment):
         sizes = (500, 2_000, 8_000) if plan.quick else SIZES
         asked = 1_000 if plan.quick else 10_000
         return [
-            Part(PEERS[routing], "clusters", seed, JOB, options(n=n, routing=routing, asked=asked), slow=n > 300_000)
+            Part(
+                PEERS[routing],
+                "clusters",
+                seed,
+                JOB,
+                options(n=n, routing=routing, asked=asked),
+                slow=n > 300_000 and seed > 0,
+            )
             for n in sizes
             for routing in ROUTINGS
             for seed in plan.over(linear=False)
