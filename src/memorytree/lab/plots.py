@@ -98,7 +98,7 @@ def lines(panels: Sequence[Panel], columns: int | None = None) -> Figure:
     names = [[line.label for line in panel.lines] for panel in panels]
     if len(panels) > 1 and all(one == other for one, other in pairwise(names)):
         handles, labels = axes[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(labels)), frameon=False, fontsize=8)
+        _legend_below(figure, dict(zip(labels, handles, strict=True)))
     else:
         for panel, axis in zip(panels, axes, strict=False):
             if len(panel.lines) > 1 or any(line.bare for line in panel.lines):
@@ -138,7 +138,8 @@ def bars(groups: Sequence[str], heights: Mapping[str, Sequence[float | None]], y
         axis.bar(at, known, width, label=label, color=look["color"], hatch=hatch, edgecolor="white", linewidth=0.5)
     axis.set_xticks(range(len(groups)), groups)
     axis.axhline(0, color="black", linewidth=0.6)
-    figure.legend(loc="outside lower center", ncols=4, frameon=False, fontsize=8)
+    handles, labels = axis.get_legend_handles_labels()
+    _legend_below(figure, dict(zip(labels, handles, strict=True)))
     _dress(axis, Panel("", "", y))
     axis.grid(False, axis="x")
     return figure
@@ -158,15 +159,16 @@ def clouds(panels: Iterable[Panel]) -> Figure:
                 seen.setdefault(line.label, handle)
         _scale(panel, axis)
         _dress(axis, panel)
-    figure.legend(
-        list(seen.values()),
-        list(seen),
-        loc="outside lower center",
-        ncols=min(4, max(1, len(seen))),
-        frameon=False,
-        fontsize=8,
-    )
+    _legend_below(figure, seen)
     return figure
+
+
+def _legend_below(figure: Figure, named: Mapping[str, Any]) -> None:
+    """One legend for all panels, in as many columns as there is room for."""
+    columns = max(1, min(len(named), int(figure.get_figwidth() / 2.8)))
+    figure.legend(
+        list(named.values()), list(named), loc="outside lower center", ncols=columns, frameon=False, fontsize=8
+    )  # fmt: skip
 
 
 def _scale(panel: Panel, axis: Axes) -> None:

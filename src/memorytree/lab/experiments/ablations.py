@@ -8,6 +8,7 @@ from typing import Any
 
 from memorytree.lab import plots
 from memorytree.lab.experiments.base import Claim, Experiment, Findings, Picture, Plan
+from memorytree.lab.experiments.sets import title
 from memorytree.lab.experiments.verdicts import judged, shown
 from memorytree.lab.parts import Part, options
 from memorytree.lab.results import Results, status
@@ -102,8 +103,8 @@ SWEEPS = (
         options(vary="trees", values=(1, 2, 4, 8), beam=4), _TREE,
     ),
     Sweep(
-        "routing", "Routing, dense keys, a beam of 4", DENSE, "tree",
-        options(vary="routing", values=("paper", "principal"), beam=4), _TREE,
+        "routing", "Routing, dense keys (centred), a beam of 4", DENSE, "tree",
+        options(vary="routing", values=("paper", "principal"), beam=4, center=True), _TREE,
     ),
     Sweep(
         "routing-sparse", "Routing, sparse keys", SPARSE, "tree",
@@ -228,7 +229,7 @@ def _papers(results: Results, plan: Plan) -> Picture:
             wanted = {"peer": peer, "dataset": name, "job": "batch"}
             us, wrong = results.least("query_us", **wanted).value, results.mean("error", **wanted)
             points += [(us, wrong)] if us is not None and wrong is not None else []
-        fourth.lines.append(plots.Line(peer, points, peer))
+        fourth.lines.append(plots.Line(title(peer), points, peer))
     caption = (
         "The paper's four ablations: (a) reroutes drive self-consistency errors down, (b) so do passes, with or without "
         "rewards, (c) larger leaves buy accuracy with time, (d) more rows a class lower the error while time grows slowly."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from memorytree.lab import plots
@@ -25,14 +25,13 @@ def against_time(
     peers: Sequence[str],
     figure: str,
     what: str,
-    time: Callable[[Results, str, str], Cell] = batch_us,
 ) -> Figure:
     """A panel for each data set with a point for each peer: a figure against the time of a query."""
     panels = []
     for dataset in sets:
         panel = plots.Panel(dataset, "CPU ms a query", what, logx=True)
         for peer in peers:
-            value, us = results.mean(figure, peer=peer, dataset=dataset), time(results, peer, dataset).value
+            value, us = results.mean(figure, peer=peer, dataset=dataset), batch_us(results, peer, dataset).value
             points = [] if value is None or us is None else [(us / 1e3, value)]
             panel.lines.append(plots.Line(title(peer), points, peer))
         panels.append(panel)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from memorytree.lab import published
 from memorytree.lab.experiments.base import Claim, Experiment, Findings, Picture, Plan
-from memorytree.lab.experiments.pictures import against_time
+from memorytree.lab.experiments.pictures import against_time, batch_us
 from memorytree.lab.experiments.sets import sets_of, title
 from memorytree.lab.experiments.verdicts import Pair, against, better_elsewhere, judged
 from memorytree.lab.parts import Part
@@ -27,7 +27,9 @@ class Retrieval(Experiment):
     paper computed HoG features, so its rewards are larger and not to be compared digit by digit). Reward is the cosine of
     the image returned and the true one; centred is the same after the mean image was taken from both, so that an image that
     is a little like all others earns nothing by that. Each seed is another random 90/10 split. Speed-ups are over the linear
-    scan by counts of words, which is the paper's, and over the KD-tree, one query at a time.
+    scan by counts of words, which is the paper's, and over the KD-tree, all queries in a batch; asked alone, a query also
+    pays for a call of Python and for the checks of an estimator. "Linear" is a ridge map from captions to
+    features of images here.
     """
 
     name = "retrieval"
@@ -52,16 +54,9 @@ class Retrieval(Experiment):
         return found
 
 
-def singly_us(results: Results, peer: str, dataset: str) -> Cell:
-    """The time of a query asked alone."""
-    wanted = {"peer": peer, "dataset": dataset}
-    called = results.least("call_us", **wanted)
-    return called if called.value is not None else results.least("query_us", **wanted)
-
-
 def speedup(results: Results, peer: str, over: str, dataset: str) -> Cell:
-    """How many times faster one peer answers than another, both asked one query at a time."""
-    one, other = singly_us(results, peer, dataset), singly_us(results, over, dataset)
+    """How many times faster one peer answers than another."""
+    one, other = batch_us(results, peer, dataset), batch_us(results, over, dataset)
     if one.value is None or other.value is None:
         return Cell(status=other.status if one.value is not None else one.status)
     return Cell(other.value / one.value, None, min(one.runs, other.runs))
@@ -71,7 +66,7 @@ def _table(results: Results, dataset: str) -> Table:
     stand_in = published.STANDS_FOR.get(dataset, "")
     heads = [
         Column("system"), Column("splits"), Column("reward", "more"), Column("centred", "more"),
-        Column("ms a query", "less"), Column("ms in a batch", "less"), Column("times the scan's speed", "more"),
+        Column("ms a query", "less"), Column("ms asked alone", "less"), Column("times the scan's speed", "more"),
         Column("times the KD-tree's", "more"), Column("training CPU s", "less"),
     ]  # fmt: skip
     heads += [Column("paper: reward"), Column("paper: ms"), Column("paper: times the scan's speed")] if stand_in else []
@@ -83,8 +78,8 @@ def _table(results: Results, dataset: str) -> Table:
             results.runs(**wanted),
             results.cell("reward", **wanted),
             results.cell("centred", **wanted),
-            singly_us(results, peer, dataset).times(1e-3),
             results.least("query_us", **wanted).times(1e-3),
+            results.least("call_us", **wanted).times(1e-3),
             speedup(results, peer, SCAN, dataset),
             speedup(results, peer, "kd-tree", dataset),
             results.least("fit_s", **wanted),
@@ -112,22 +107,26 @@ def _over_kd(stand_in: str) -> str:
 
 def _cloud(results: Results, sets: Sequence[str]) -> Picture:
     caption = (
-        "Reward against the time of a query asked alone: up and left is better; what learned from rewards stands above what "
-        "only searches."
+        "Reward against the time of a query: up and left is better; what learned from rewards stands above what only "
+        "searches."
     )
-    return Picture("", caption, against_time(results, sets, EVERYONE, "reward", "mean reward", singly_us))
+    return Picture("", caption, against_time(results, sets, EVERYONE, "reward", "mean reward"))
 
 
 def _claims(results: Results, sets: Sequence[str]) -> list[Claim]:
     def times(peer: str) -> list[Pair]:
-        return [(name, singly_us(results, peer, name).value, singly_us(results, SCAN, name).value) for name in sets]
+        return [(name, batch_us(results, peer, name).value, batch_us(results, SCAN, name).value) for name in sets]
 
     return [
         judged(
             "paper", "Supervision helps: CMT is ahead of CMT(u) (reward).",
             against(results, "reward", "cmt", "cmt-u", sets), more=True,
         ),
-        judged("paper", "CMT answers faster than a linear scan (µs).", times("cmt")),
+        judged("paper", "CMT without supervision answers faster than a linear scan (µs).", times("cmt-u")),
+        judged(
+            "paper", "CMT with supervision answers faster than a linear scan (µs).", times("cmt"),
+            reason="Its linear scorer is plain Python here, and memories are few.",
+        ),
         _negligible(results, sets),
         judged(
             "ours", "Learning from rewards beats exact search by keys (reward of our default against the scan's).",
