@@ -37,7 +37,7 @@ class MultiLabel(Experiment):
     def parts(self, plan: Plan) -> Sequence[Part]:
         """Every system on every set."""
         return [
-            Part(peer, dataset, seed, slow=peer in LINEAR and dataset != "bibtex")
+            Part(peer, dataset, seed, slow=peer in (*LINEAR, "cmt") and dataset != "bibtex")
             for dataset in sets_of("labels", plan, SETS)
             for peer in EVERYONE
             for seed in plan.over(PEERS[peer].linear)
