@@ -57,3 +57,11 @@ def test_a_question_must_say_something(store):
 def test_only_what_fits_well_enough(store):
     assert [hit["id"] for hit in store("recall", "chess", "--min-score", 0.01, "--json").json["hits"]] == [2]
     assert store("recall", "quantum", "--min-score", 0.01, "--json", code=1).json["hits"] == []
+
+
+def test_no_column_for_metadata_where_there_is_none(run):
+    run("init")
+    run("remember", "nothing else is known of this")
+    head, first, _ = run("recall", "this").out.splitlines()
+    assert head.split() == ["id", "score", "text"]
+    assert first.endswith("nothing else is known of this")

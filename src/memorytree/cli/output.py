@@ -36,7 +36,10 @@ def write_json(data: Any) -> None:
 
 
 def write_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Results as a table; the name of a column of numbers begins with >."""
+    """Results as a table; the name of a column of numbers begins with >. A last column without any content is left out."""
+    rows = [[printable(str(cell)) for cell in row] for row in rows]
+    if not any(row[-1] for row in rows):
+        columns, rows = columns[:-1], [row[:-1] for row in rows]
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=WIDTH)
@@ -45,7 +48,7 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         number = column.startswith(">")
         table.add_column(column.lstrip(">"), justify="right" if number else "left", no_wrap=number, overflow="fold")
     for row in rows:
-        table.add_row(*(Text(printable(str(cell))) for cell in row))
+        table.add_row(*map(Text, row))
     console.print(table)
 
 
