@@ -1,4 +1,4 @@
-"""Looking inside a tree: figures, reasons, pictures. Everything here only reads; the caller holds the lock."""
+"""Looking inside a tree: figures and reasons. Everything here only reads; the caller holds the lock."""
 
 from __future__ import annotations
 
@@ -249,51 +249,3 @@ def _parts(
         terms = {name: -((x.get(name, 0.0) - z.get(name, 0.0)) ** 2) for name in x.keys() | z.keys()}
     heaviest = sorted(terms.items(), key=lambda term: (-abs(term[1]), str(term[0])))[:3]
     return tuple((name, float(part)) for name, part in heaviest)
-
-
-def draw_text(tree: Any, depth: int) -> str:
-    """The upper levels of a tree as text."""
-    if tree._core is None:
-        return "(empty)"
-    core = tree._core.shown
-    nodes = core.arrays()["nodes"]
-    lines: list[str] = []
-
-    def walk(node: int, level: int, prefix: str, branch: str, below: str) -> None:
-        is_leaf = nodes[node, LEFT] == NONE
-        more = "" if is_leaf or level < depth else " ..."
-        lines.append(f"{prefix}{branch}{'leaf' if is_leaf else 'node'} {node}: {nodes[node, COUNT]:,}{more}")
-        if not is_leaf and level < depth:
-            walk(int(nodes[node, LEFT]), level + 1, prefix + below, "├─ ", "│  ")
-            walk(int(nodes[node, RIGHT]), level + 1, prefix + below, "└─ ", "   ")
-
-    walk(int(core.counters[ROOT]), 0, "", "", "")
-    return "\n".join(lines)
-
-
-def draw_tree(tree: Any, depth: int, ax: Any) -> Any:
-    """The upper levels as bars: as wide as the memories below, the darker the less even the node cuts."""
-    import matplotlib.pyplot as plt
-
-    if ax is None:
-        _, ax = plt.subplots(figsize=(9, 0.6 * (depth + 2)))
-    if tree._core is not None:
-        core = tree._core.shown
-        nodes = core.arrays()["nodes"]
-        shades = plt.get_cmap("cividis_r")
-        waiting = [(int(core.counters[ROOT]), 0, 0)]
-        while waiting:
-            node, start, level = waiting.pop()
-            count, left, right = int(nodes[node, COUNT]), int(nodes[node, LEFT]), int(nodes[node, RIGHT])
-            if left == NONE:
-                ax.barh(level, count, left=start, height=0.9, color="#dddddd", edgecolor="white", linewidth=0.5)
-                continue
-            heavier = max(nodes[left, COUNT], nodes[right, COUNT]) / count
-            ax.barh(level, count, left=start, height=0.9, color=shades(2 * heavier - 1), edgecolor="white", linewidth=0.5)
-            if level < depth:
-                waiting += [(left, start, level + 1), (right, start + int(nodes[left, COUNT]), level + 1)]
-    ax.invert_yaxis()
-    ax.set_xlabel("memories, from the leftmost leaf to the rightmost")
-    ax.set_ylabel("level")
-    ax.set_title("Width: memories below a node. Darker: less even. Grey: a leaf.", fontsize=10)
-    return ax

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from typing import Any, NamedTuple, Self
@@ -21,10 +21,11 @@ from memorytree.engine.search import HITS, PLACES, STEPS
 from memorytree.engine.state import LINKED, NONE
 from memorytree.errors import InvalidOption, InvalidReceipt, UnknownId
 from memorytree.hits import HitMatrix, Hits, Receipt, blank_trace
-from memorytree.inspection import Explanation, Stats, draw_text, draw_tree, explain, measure
+from memorytree.inspection import Explanation, Stats, explain, measure
 from memorytree.keys import kind_for
 from memorytree.links import Links
 from memorytree.locks import ReadersWriterLock
+from memorytree.pictures import draw_bars, draw_text
 from memorytree.progress import track
 from memorytree.routing import Principal
 
@@ -584,12 +585,18 @@ class MemoryTree:
         keys.check(keys.one(x))
         return self._read(lambda tree: explain(tree, x, min(k, len(tree) or 1)))
 
-    def draw(self, ax: Any = None, *, depth: int = 4) -> Any:
-        """A picture of the tree: as text, or with matplotlib on the axes given (`ax=True` makes some)."""
+    def draw(self, ax: Any = None, *, depth: int = 4, names: Mapping[Any, str] | None = None) -> Any:
+        """A picture of the tree: as text, or with matplotlib on the axes given (`ax=True` makes some).
+
+        Args:
+            ax: None for text, or where to draw.
+            depth: how many levels; of term lists, which have none, five terms for each.
+            names: of term lists, only the terms that have a name here.
+        """
         depth = options.whole("depth", depth, 0)
         if ax is None:
-            return self._read(lambda tree: draw_text(tree, depth))
-        return self._read(lambda tree: draw_tree(tree, depth, None if ax is True else ax))
+            return self._read(lambda tree: draw_text(tree, depth, names))
+        return self._read(lambda tree: draw_bars(tree, depth, None if ax is True else ax, names))
 
     def _read(self, look: Callable[[MemoryTree], Any]) -> Any:
         self._lock.acquire_read()

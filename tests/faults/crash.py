@@ -24,7 +24,23 @@ from memorytree.checks import check_tree
 from memorytree.store import doctor
 
 DIMENSIONS = 4
-SETTINGS = {"seed": 5, "routing": "paper", "leaf_factor": 1, "capacity": 60}
+KINDS = {
+    "paper": {"seed": 5, "routing": "paper", "leaf_factor": 1, "capacity": 60},
+    "principal": {"seed": 5, "routing": "principal", "leaf_factor": 1},
+    "terms": {"seed": 5, "routing": "terms"},
+}
+
+
+def keys_of(store, rows):
+    """Rows as keys of the kind that a store takes."""
+    if store.settings["kind"] != "terms":
+        return rows
+    return [{f"word {int(10 * number) % 40}": abs(float(number)) + 0.1 for number in row} for row in rows]
+
+
+def open_for_writing(path: Path, kind: str, **how):
+    """The store of a kind."""
+    return memorytree.open(path, settings={"kind": kind}, **how, **KINDS[kind])
 
 
 def operate(store, seed: int) -> None:
@@ -32,14 +48,15 @@ def operate(store, seed: int) -> None:
     chance = np.random.default_rng([seed, store.operations])
     what = chance.choice(["insert", "many", "replace", "remove", "reward", "tidy"], p=[0.35, 0.15, 0.1, 0.15, 0.2, 0.05])
     ids = list(store)
-    key = chance.normal(size=DIMENSIONS).astype(np.float32)
+    [key] = keys_of(store, chance.normal(size=(1, DIMENSIONS)).astype(np.float32))
     if what in ("remove", "reward", "replace") and not ids:
         what = "insert"
     if what == "insert":
         store.insert(key, {"number": store.operations}, metadata={"parity": store.operations % 2})
     elif what == "many":
-        keys = chance.normal(size=(20, DIMENSIONS)).astype(np.float32)
-        store.insert_many(keys, [f"row {row}" for row in range(20)], metadata={"parity": None})
+        keys = keys_of(store, chance.normal(size=(20, DIMENSIONS)).astype(np.float32))
+        labels = [row % 3 if row % 2 else None for row in range(20)] if store.operations % 2 else None
+        store.insert_many(keys, [f"row {row}" for row in range(20)], labels=labels, metadata={"parity": None})
     elif what == "replace":
         store.insert(key, "replaced", id=ids[chance.integers(len(ids))])
     elif what == "remove":
@@ -47,13 +64,15 @@ def operate(store, seed: int) -> None:
     elif what == "reward":
         hits = store.query(key, k=3, explore=0.5, draw=store.operations)
         store.update(hits, chance.random(len(hits)).round(2).tolist())
-    else:
+    elif store.operations % 2:
         store.reroute(3)
+    else:
+        store.learn()
 
 
-def write_until_killed(path: Path, seed: int, pipe: int) -> None:
+def write_until_killed(path: Path, kind: str, seed: int, pipe: int) -> None:
     """The child: operate, acknowledge, and now and then tidy up, until the end."""
-    store = memorytree.open(path, **SETTINGS)
+    store = open_for_writing(path, kind)
     while True:
         operate(store, seed)
         os.write(pipe, b".")
@@ -69,7 +88,7 @@ def contents(store) -> dict:
     state = files.state_of(tree)
     state.pop("values")
     arrays = {name: (array.shape, array.tobytes()) for name, array in state.pop("arrays", {}).items()}
-    probes = np.random.default_rng(0).normal(size=(5, DIMENSIONS)).astype(np.float32)
+    probes = keys_of(store, np.random.default_rng(0).normal(size=(5, DIMENSIONS)).astype(np.float32))
     answers = [(hits.ids, hits.values, hits.scores) for hits in (store.query(probe, k=4) for probe in probes)]
     filtered = [store.query(probe, k=4, where={"parity": 1}).ids for probe in probes]
     return {
@@ -80,14 +99,14 @@ def contents(store) -> dict:
     }
 
 
-def kill_once(path: Path, seed: int, chance: random.Random) -> int:
+def kill_once(path: Path, kind: str, seed: int, chance: random.Random) -> int:
     """Fork a child that writes, kill it at a random moment, and return how many operations it acknowledged."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
         try:
             os.close(read)
-            write_until_killed(path, seed, write)
+            write_until_killed(path, kind, seed, write)
         finally:
             os._exit(1)  # only reached by an error, whose trace has been printed by then
     os.close(write)
@@ -104,19 +123,19 @@ def kill_once(path: Path, seed: int, chance: random.Random) -> int:
     return acknowledged
 
 
-def run(kills: int, seed: int = 0, report=lambda line: None) -> int:
+def run(kills: int, kind: str = "paper", seed: int = 0, report=lambda line: None) -> int:
     """So many kills; returns how many operations were acknowledged in all. Raises AssertionError if anything is lost."""
     chance = random.Random(seed)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "store"
-        twin = memorytree.open(Path(folder) / "twin", durability="normal", **SETTINGS)
-        while twin.operations < 30:  # kernels are compiled before anybody forks
+        twin = open_for_writing(Path(folder) / "twin", kind, durability="normal")
+        while twin.operations < 40:  # kernels are compiled before anybody forks
             operate(twin, seed)
         contents(twin)
         twin.close()
-        twin = memorytree.open(Path(folder) / "second twin", durability="normal", **SETTINGS)
+        twin = open_for_writing(Path(folder) / "second twin", kind, durability="normal")
         for kill in range(1, kills + 1):
-            least = twin.operations + kill_once(path, seed, chance)
+            least = twin.operations + kill_once(path, kind, seed, chance)
             with memorytree.open(path, mode="r") as store:
                 assert least <= store.operations <= least + 1, f"{least} acknowledged, {store.operations} there"
                 while twin.operations < store.operations:
@@ -128,7 +147,7 @@ def run(kills: int, seed: int = 0, report=lambda line: None) -> int:
             if kill % 10 == 0 or kill == kills:
                 damage = doctor.verify(path)
                 assert damage.ok, damage
-                report(f"{kill:,} kills, {twin.operations:,} operations acknowledged, nothing lost")
+                report(f"{kind}: {kill:,} kills, {twin.operations:,} operations acknowledged, nothing lost")
         done = twin.operations
         twin.close()
     return done
@@ -139,8 +158,10 @@ def main() -> int:
     parser.add_argument("kills", type=int, nargs="?", default=1000)
     parser.add_argument("--seed", type=int, default=0)
     chosen = parser.parse_args()
-    run(chosen.kills, chosen.seed, lambda line: print(f"\r{line}", end="", flush=True))
-    print()
+    for number, kind in enumerate(KINDS):
+        share = len(range(number, chosen.kills, len(KINDS)))
+        run(share, kind, chosen.seed, lambda line: print(f"\r{line}", end="", flush=True))
+        print()
     return 0
 
 

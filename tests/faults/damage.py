@@ -72,12 +72,12 @@ def logical_rows(path: Path) -> list | None:
         return None
 
 
-def opened_answers(path: Path) -> dict | None:
+def opened_answers(path: Path, mode: str = "r") -> dict | None:
     """The answers of a store, or None if it says that it cannot be opened or answered from. Nothing else may happen."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a snapshot that is damaged is a warning: the database has everything
-            with memorytree.open(path, mode="r") as store:
+            with memorytree.open(path, mode=mode) as store:
                 return answers(store)
     except MemoryTreeError:
         return None
@@ -95,7 +95,7 @@ class Copies:
         shutil.copytree(self.original, self.path, copy_function=os.link)
         (self.path / name).unlink()
         (self.path / name).write_bytes(content)
-        for log in ("memories.sqlite-wal", "memories.sqlite-shm"):
+        for log in ("memories.sqlite", "memories.sqlite-wal", "memories.sqlite-shm"):
             # SQLite writes to these; a link would change the original.
             if (self.path / log).exists():
                 data = (self.path / log).read_bytes()
@@ -124,7 +124,7 @@ def flip_bytes(every: int = 1, report=lambda line: None) -> dict[str, int]:
             content = (original / name).read_bytes()
             for place in range(0, len(content), every):
                 damaged = bytearray(content)
-                damaged[place] ^= 1 << (place % 8)
+                damaged[place] ^= 1 << (place % 8 if place % SMALL_PAGE > 8 else 0)  # in page headers, counts change by one
                 path = copies.with_file(name, bytes(damaged))
                 where = f"{name} byte {place}"
                 found = opened_answers(path)
@@ -136,6 +136,8 @@ def flip_bytes(every: int = 1, report=lambda line: None) -> dict[str, int]:
                 is_snapshot = name.parts[0] == "snapshots"
                 touched = is_snapshot or logical_rows(path / "memories.sqlite") != rows
                 assert not (touched and whole), f"verify did not notice that {where} was flipped"
+                written = opened_answers(path, mode="w")
+                assert written is None or written == right, f"a wrong answer to the writer after flipping {where}"
             report(f"{name}: {counts}")
     return counts
 

@@ -20,6 +20,7 @@ FAULTS = {
     "short write": (WRITES, 0, True),
 }
 KEY = [1.0, 2.0, 3.0, 4.0]
+PAPER = {"seed": 5, "routing": "paper", "leaf_factor": 1, "settings": {"kind": "paper"}}
 
 
 class FaultyDisk:
@@ -58,7 +59,7 @@ def operations(store):
 
 def grown(path: Path):
     """A store with a little of everything."""
-    store = memorytree.open(path, seed=5, routing="paper", leaf_factor=1)
+    store = memorytree.open(path, **PAPER)
     if not len(store):
         for number in range(12):
             store.insert([number, number % 3, 1.0, 0.0], {"number": number}, metadata={"parity": number % 2})

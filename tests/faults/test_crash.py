@@ -8,5 +8,6 @@ from tests.faults import crash
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_nothing_acknowledged_is_lost_when_the_process_is_killed():
-    assert crash.run(kills=15, seed=2) >= 15
+@pytest.mark.parametrize("kind", crash.KINDS)
+def test_nothing_acknowledged_is_lost_when_the_process_is_killed(kind):
+    assert crash.run(kills=8, kind=kind, seed=2) >= 8

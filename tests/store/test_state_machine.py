@@ -47,9 +47,9 @@ class StoreAgainstDictionary(RuleBasedStateMachine):
             self.model = {id: held for id, held in self.model.items() if id in there}
             assert len(self.model) <= self.capacity
 
-    @rule(key=KEYS, value=VALUES, user=USERS)
-    def insert(self, key, value, user):
-        id = self.both(lambda store: store.insert(key, value, metadata={"user": user}))
+    @rule(key=KEYS, value=VALUES, user=USERS, label=st.sampled_from([None, "a", 2]))
+    def insert(self, key, value, user, label):
+        id = self.both(lambda store: store.insert(key, value, metadata={"user": user}, label=label))
         assert id not in self.model
         self.model[id] = key, value, {"user": user}
         self.keep_to_capacity()
@@ -59,7 +59,8 @@ class StoreAgainstDictionary(RuleBasedStateMachine):
     )
     def insert_many_by_id(self, keys, value, ids):
         ids = list(ids[: len(keys)])
-        self.both(lambda store: store.insert_many(keys, [value] * len(keys), ids=ids))
+        labels = [label if label % 2 else None for label in ids]
+        self.both(lambda store: store.insert_many(keys, [value] * len(keys), ids=ids, labels=labels))
         for id, key in zip(ids, keys, strict=True):
             self.model.pop(id, None)
             self.model[id] = key, value, {}

@@ -1,10 +1,14 @@
 """A store holds what it was given, for every kind of key and value, and says what is wrong with what it refuses."""
 
+import contextlib
 import math
 import multiprocessing
 import os
+import shutil
+import sqlite3
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +20,7 @@ from hypothesis import strategies as st
 import memorytree
 from memorytree.errors import (
     ConflictingReward,
+    DamagedStore,
     InvalidKey,
     InvalidOption,
     InvalidReceipt,
@@ -28,7 +33,10 @@ from memorytree.errors import (
     UnsupportedValue,
 )
 from memorytree.packing import packed_value, unpacked
+from memorytree.store import repair, verify
+from memorytree.store.database import seal_of
 from memorytree.store.exchange import as_json, from_json
+from tests.faults import damage
 from tests.trees import KINDS, key_of, keys_of, matrix
 
 PLAIN = st.recursive(
@@ -141,6 +149,8 @@ def test_what_was_settled_when_the_store_was_made_stays(tmp_path):
         pass
     with memorytree.open(tmp_path / "store", routing="paper") as store:
         assert store.settings == {"language": "en"}
+    with pytest.raises(InvalidOption, match="settled"):
+        memorytree.open(tmp_path / "store", settings={"language": "fi"})
     with pytest.raises(InvalidOption, match="made with routing='paper'"):
         memorytree.open(tmp_path / "store", routing="principal")
     with pytest.raises(InvalidOption, match="settings"):
@@ -434,8 +444,7 @@ def test_memories_that_come_and_go_leave_nothing_behind(tmp_path):
         assert [store.query(x, k=3).ids for x in matrix(9, 2, seed=2)] == before
         store.insert(matrix(1, 2)[0], "goes on")
         assert store.verify().ok
-        store.insert(matrix(1, 2)[0], "and on")
-        assert store._database.rows("SELECT count(*) FROM memories WHERE ended IS NULL") == [(51,)]  # one is about to end
+        assert store._database.rows("SELECT count(*) FROM memories WHERE ended IS NULL") == [(50,)]
 
 
 def test_a_fork_may_not_write_through_the_store_of_its_parent(store):
@@ -466,3 +475,189 @@ def test_a_label_that_does_not_fit_the_database_is_refused(store):
     with pytest.raises(InvalidOption, match="64 bits"):
         store.insert([1.0], "x", label=2**70)
     assert len(store) == 0
+
+
+def test_whom_a_full_store_forgets_is_known_to_the_database_at_once(tmp_path):
+    with memorytree.open(tmp_path / "store", capacity=3, seed=0) as store:
+        store.insert_many([[0.0], [10.0], [20.0]], [0, 1, 2])
+        store.update(store.query([0.0]), [1.0])
+        store.insert([30.0], 3)
+        assert sorted(store) == [0, 2, 3]
+    shutil.rmtree(tmp_path / "store" / "snapshots")
+    with memorytree.open(tmp_path / "store") as store:
+        assert sorted(store) == [0, 2, 3]
+        store.insert_many([[float(i)] for i in range(9)], range(9), ids=[5, 6, 5, 2, 7, 8, 9, 10, 8])
+        assert len(store) == 3
+        assert store.verify().ok
+
+
+def test_numbers_at_the_edge_are_kept_or_refused(store):
+    id = store.insert([1.0], "x", id=2**62 - 1)
+    with pytest.raises(InvalidOption, match="ids go up to"):
+        store.insert([1.0], "too many")
+    token = store.query([1.0]).receipt_id
+    store.reward(token, {id: -0.0})
+    store.insert_many([[2.0]], ["old"], ids=[7], times=[(-0.0, None)])
+    store.insert([1.0], "n", id=8, metadata={"count": np.int64(3), "share": np.float32(0.5), "yes": np.True_})
+    assert store.query([1.0], where={"count": np.int64(3)}).ids == [8]
+    assert store.metadata(8) == {"count": 3, "share": 0.5, "yes": True}
+    assert store.reward(token, {id: None}) == (0, 0)
+    store = reopened(store)
+    assert store.verify().ok
+    assert store.times(7) == (0.0, None)
+    store.close()
+
+
+def test_what_makes_no_sense_makes_no_store(tmp_path):
+    for error, wrong in (
+        (InvalidOption, {"routing": "nonsense"}),
+        (InvalidOption, {"settings": {1: "a"}}),
+        (InvalidOption, {"settings": "abc"}),
+        (InvalidOption, {"trees": 0}),
+    ):
+        with pytest.raises(error):
+            memorytree.open(tmp_path / "store", **wrong)
+    assert not (tmp_path / "store").exists()
+
+
+def test_features_may_be_there_for_some_and_of_different_lengths(tmp_path):
+    def scorer(x, keys, features):
+        return -np.abs(keys - x).sum(axis=1)
+
+    path = tmp_path / "store"
+    with memorytree.open(path, seed=0, scorer=scorer) as store:
+        store.insert_many([[1.0], [2.0], [3.0]], "abc", features=[[1.0, 2.0], None, [1.0, 2.0, 3.0]])
+        store.export(tmp_path / "file.jsonl")
+    for happens in (lambda: None, lambda: shutil.rmtree(path / "snapshots"), lambda: repair(path, scorer)):
+        happens()
+        with memorytree.open(path, scorer=scorer) as store:
+            assert [len(store._current().tree._features.get(id, ())) for id in range(3)] == [2, 0, 3]
+    with memorytree.open(tmp_path / "copy", seed=0, scorer=scorer) as copy:
+        copy.import_(tmp_path / "file.jsonl")
+        copy.export(tmp_path / "again.jsonl")
+    assert (tmp_path / "again.jsonl").read_text() == (tmp_path / "file.jsonl").read_text()
+
+
+def test_threads_that_filter_beside_a_writer_see_memories_once_and_whole(tmp_path):
+    failures = []
+    with memorytree.open(tmp_path / "store", seed=0, durability="normal") as store:
+        store.insert_many(matrix(3000), range(3000), metadata=[{"user": i % 2} for i in range(3000)])
+        stop = threading.Event()
+
+        def ask():
+            try:
+                while not stop.is_set():
+                    for where in ({"user": 1}, {"late": True}):
+                        hits = store.query(matrix(1)[0], k=30, where=where)
+                        assert len(set(hits.ids)) == len(hits)
+                        assert all(next(iter(where)) in metadata for metadata in hits.metadata)
+            except BaseException as error:
+                failures.append(error)
+
+        readers = [threading.Thread(target=ask) for _ in range(2)]
+        for reader in readers:
+            reader.start()
+        for round in range(15):
+            rows = [{"late": True, f"field {round}": i} for i in range(40)]
+            ids = store.insert_many(matrix(40, seed=round), range(40), metadata=rows)
+            store.remove_many(ids[:20])
+        stop.set()
+        for reader in readers:
+            reader.join()
+    assert not failures, failures[0]
+
+
+def test_a_reader_takes_value_and_place_from_one_image(tmp_path):
+    with memorytree.open(tmp_path / "store", seed=0) as writer:
+        writer.insert_many(matrix(9), [f"value {i}" for i in range(9)])
+        with memorytree.open(tmp_path / "store", mode="r") as reader:
+            assert reader[5] == "value 5"
+            writer.remove_many([0, 1, 2])
+            writer.checkpoint()
+            writer.insert(matrix(1)[0], "more")
+            assert reader[5] == "value 5"
+            assert reader.verify().ok
+
+            # Interrupted while it follows the writer, a reader begins anew.
+            writer.remove(3)
+            writer.insert(matrix(1)[0], "even more")
+            tree = reader._current().tree
+            writer.remove(4)
+            tree.remove = None
+            with pytest.raises(TypeError):
+                list(reader)
+            assert list(reader) == list(writer)
+
+
+def test_batches_with_filters_explore_as_single_queries_do(store):
+    store.insert_many(matrix(2500), range(2500), metadata=[{"even": i % 2 == 0} for i in range(2500)])
+    X = matrix(20, seed=4)
+    found = store.query_many(X, k=3, where={"even": True}, explore=0.7, draw=5)
+    single = [store.query(x, k=3, where={"even": True}, explore=0.7, draw=5 + i) for i, x in enumerate(X)]
+    assert [row.ids for row in found] == [hits.ids for hits in single]
+    assert [row.receipt.branch for row in found] == [hits.receipt.branch for hits in single]
+
+
+def test_a_tree_that_was_built_anew_learns_from_old_receipts_but_not_their_nodes(tmp_path):
+    path = tmp_path / "store"
+    with memorytree.open(path, routing="paper", seed=0, leaf_factor=1) as store:
+        store.insert_many(matrix(100), range(100))
+        explored = [store.query(x, k=1, explore=1.0, draw=i) for i, x in enumerate(matrix(40, seed=1))]
+        explored = [hits for hits in explored if hits.receipt.branch == "node"]
+        assert explored
+        tokens = [(hits.receipt_id, hits.ids) for hits in explored]
+        assert store.reward(tokens[0][0], dict.fromkeys(tokens[0][1], 1.0)).learned == 1
+    shutil.rmtree(path / "snapshots")
+    with memorytree.open(path) as store:
+        for token, ids in tokens[1:]:
+            assert store.reward(token, dict.fromkeys(ids, 1.0)) == (0, 0)
+        assert store.verify().rewards == sum(len(ids) for _, ids in tokens)
+
+
+def test_an_older_database_does_not_take_up_a_newer_snapshot(tmp_path):
+    path = tmp_path / "store"
+    store = memorytree.open(path, seed=0)
+    store.insert_many(matrix(5), [f"old {i}" for i in range(5)])
+    store.compact()
+    older = (path / "memories.sqlite").read_bytes()
+    for i in range(5):
+        store.insert(matrix(1, seed=i)[0], f"lost {i}")
+    store.close()
+    for file in path.glob("memories.sqlite*"):
+        file.unlink()
+    (path / "memories.sqlite").write_bytes(older)
+    with pytest.warns(UserWarning, match="does not belong"):
+        store = memorytree.open(path)
+    for i in range(8):
+        store.insert(matrix(1, seed=i)[0], f"new {i}")
+    damage.leave_without_closing(store)
+    with memorytree.open(path) as store:
+        assert [store[id] for id in store] == [*(f"old {i}" for i in range(5)), *(f"new {i}" for i in range(8))]
+
+
+def test_events_that_are_missing_are_noticed(tmp_path):
+    with memorytree.open(tmp_path / "store", seed=0) as store:
+        store.insert_many(matrix(6), range(6))
+        store.remove(0)
+    with contextlib.closing(sqlite3.connect(tmp_path / "store" / "memories.sqlite")) as connection:
+        connection.execute("DELETE FROM events")
+        connection.commit()
+    with pytest.raises(DamagedStore, match="events are missing"):
+        memorytree.open(tmp_path / "store")
+    repair(tmp_path / "store")
+    with memorytree.open(tmp_path / "store") as store:
+        assert sorted(store) == [1, 2, 3, 4, 5]
+
+
+def test_a_row_that_is_gone_is_found_by_its_count_and_one_exchanged_by_the_digest(tmp_path):
+    with memorytree.open(tmp_path / "store", seed=0) as store:
+        store.insert_many(matrix(6), range(6))
+    database = tmp_path / "store" / "memories.sqlite"
+    with contextlib.closing(sqlite3.connect(database)) as connection:
+        fields = list(connection.execute("SELECT * FROM memories WHERE record = 3").fetchone())[:-2]
+        fields[0], fields[1] = 4, 3  # whole, but not what was written
+        connection.execute("DELETE FROM memories WHERE record = 4")
+        connection.execute(f"INSERT INTO memories VALUES ({', '.join('?' * 11)}, NULL)", (*fields, seal_of(*fields)))
+        connection.commit()
+    report = verify(tmp_path / "store")
+    assert any("digest" in line for line in report.damage)

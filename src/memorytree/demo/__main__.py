@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import io
+import json
 import os
 import sys
 import time
@@ -12,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
+from rich.console import Console
 
 from memorytree.demo import docstrings, race, vectors
 from memorytree.demo.race import Race
@@ -32,7 +34,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if not options.no_picture:
             _check_picture(options.out)
-        run(options, Screen())
+        contest = run(options, Screen(Console(stderr=True, highlight=False)) if options.json else Screen())
+        if options.json:
+            print(json.dumps(race.figures(contest)))
     except CannotRun as reason:
         print(f"memorytree demo: {reason}", file=sys.stderr)
         return 2
@@ -89,6 +93,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=Path("memorytree-demo.png"), help="where to save the picture")
     parser.add_argument("--no-picture", action="store_true", help="save no picture")
     parser.add_argument("--quick", action="store_true", help="NumPy's docstrings only, and 600 paragraphs")
+    parser.add_argument(
+        "--json", action="store_true", help="the closing figures as JSON; what is shown goes to standard error"
+    )
     options = parser.parse_args(arguments)
     if options.rows is None:
         options.rows = 600 if options.quick else 16_000

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from memorytree import options
+from memorytree.engine.state import NONE
 from memorytree.hits import HitMatrix, Hits, blank_trace
 from memorytree.store import key_codec, tokens
 from memorytree.store.records import FEW, Filter
@@ -88,6 +89,17 @@ class StoredHitMatrix(HitMatrix):
         super().__init__(found.ids, found.scores, image, found._keys, found._kept, found._traces)
         self._nonce = secrets.token_bytes(NONCE_BYTES)
 
+    @classmethod
+    def of(cls, image: Image, rows: Sequence[StoredHits], blank: HitMatrix) -> StoredHitMatrix:
+        """Hits that were found row by row; `blank` has the shape and the keys."""
+        blank.ids[:], blank.scores[:] = NONE, -np.inf
+        for i, hits in enumerate(rows):
+            blank.ids[i, : len(hits)], blank.scores[i, : len(hits)] = hits.ids, hits.scores
+        traces = np.tile(blank_trace(blank.ids.shape[1]), (len(rows), 1))
+        for i, hits in enumerate(rows):
+            traces[i, list(DECISION)] = hits._trace[list(DECISION)]
+        return cls(image, HitMatrix(blank.ids, blank.scores, None, blank._keys, blank._kept, traces))
+
     def __getitem__(self, index: Any) -> Any:
         """Row i as hits, or several rows."""
         if isinstance(index, slice):
@@ -111,28 +123,46 @@ def filtered(
     The tree is asked for more and more, until there are k that fit. Where few can fit, or none of that was enough, each of
     those that fit is compared with the key.
     """
-    records, tree = image.records, image.tree
-    hits: Any
-    k = options.whole("k", k, 1)
+    k, beam = options.whole("k", k, 1), options.whole("beam", beam, 1)
     exclude = None if exclude is None else options.ids("exclude", exclude).tolist()
-    chosen = Filter(records, where, time.time())
-    if chosen.at_most >= FEW:
-        wide = k * max(1, int(2 * len(tree) / min(chosen.at_most, len(tree) or 1)))
-        while beam <= WIDEST_BEAM:
-            hits = tree.query(x, max(1, min(wide, len(tree))), beam=beam, exclude=exclude, **asked)
-            fitting = np.cumsum(chosen.fits(np.array(hits._places, np.int64)))
-            if len(hits) and fitting[-1] >= k:
-                return hits.only((np.diff(fitting, prepend=0) > 0) & (fitting <= k))
-            wide, beam = 4 * wide, 4 * beam
-    hits = tree.query(x, 1, **asked)  # for the key as it is kept, and for the errors of a key that is none
+    with image.looked_at():
+        chosen = Filter(image.records, where, time.time())
+        while chosen.at_most >= FEW:
+            hits = _asked_of_the_tree(image, x, k, chosen, beam, exclude, asked)
+            if hits is not None:
+                return hits
+            if beam >= WIDEST_BEAM:
+                break
+            beam = min(4 * beam, WIDEST_BEAM)
+        return _compared_one_by_one(image, x, k, chosen, exclude, asked)
+
+
+def _asked_of_the_tree(
+    image: Image, x: Any, k: int, chosen: Filter, beam: int, exclude: list[int] | None, asked: dict[str, Any]
+) -> StoredHits | None:
+    """The k best that fit among what the tree finds with this beam; None if it finds fewer."""
+    n = len(image.tree)
+    # Twice as many as it would take if those that fit were anywhere.
+    wide = 2 * beam * k * max(1, n // int(min(chosen.at_most, n) or 1))
+    hits: Any = image.tree.query(x, max(1, min(wide, n)), beam=beam, exclude=exclude, **asked)
+    fitting = np.cumsum(chosen.fits(np.array(hits._places, np.int64)))
+    if not len(hits) or fitting[-1] < k:
+        return None
+    found: StoredHits = hits.only((np.diff(fitting, prepend=0) > 0) & (fitting <= k))
+    return found
+
+
+def _compared_one_by_one(
+    image: Image, x: Any, k: int, chosen: Filter, exclude: list[int] | None, asked: dict[str, Any]
+) -> StoredHits:
+    """The k best of all that fit."""
+    any_hit: Any = image.tree.query(x, 1, **asked)  # for the key as it is kept, and the errors of one that is none
     places = chosen.places()
-    ids = records.ids.array[places]
+    ids = image.records.ids.array[places]
     if exclude:
         kept = ~np.isin(ids, exclude)
         places, ids = places[kept], ids[kept]
-    scores = tree.compare(x, ids)
-    there = ~np.isneginf(scores)
-    places, ids, scores = places[there], ids[there], scores[there]
+    scores = image.tree.compare(x, ids)
     best = np.lexsort((ids, -scores))[:k]
     found = ids[best].tolist(), places[best].tolist(), scores[best].tolist()
-    return StoredHits(image, *found, hits._keys, hits._kept, blank_trace(len(best)))
+    return StoredHits(image, *found, any_hit._keys, any_hit._kept, blank_trace(len(best)))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
@@ -148,8 +148,7 @@ def sqlite_errors(path: Path) -> Iterator[None]:
         yield
     except sqlite3.DatabaseError as error:
         name = getattr(error, "sqlite_errorname", "")
-        honest = isinstance(error, sqlite3.OperationalError | sqlite3.DataError)  # a full disk, a value that is too long
-        if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")) or not honest:
+        if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
             raise DamagedStore(f"{path} is damaged: {error}; `repair` saves what can be saved") from error
         raise StoreError(f"{path}: {error} ({name or 'SQLite'}); nothing was changed") from error
     except UnicodeDecodeError as error:
@@ -245,11 +244,18 @@ class Database:
             row = (*event[:4], *event.state)
             run(f"INSERT INTO events VALUES ({', '.join('?' * 12)})", (*row, seal_of(*row)))
 
-    def trim(self, at: int) -> None:
-        """Let go of what only mattered before an event, because a snapshot holds the tree as it was then."""
+    def trim(self, at: int, alive: Callable[[list[int]], bool]) -> None:
+        """Let go of what only mattered before an event, because a snapshot holds the tree as it was then.
+
+        Before rows are deleted, `alive` is asked whether the tree holds one of them: then their marks are damaged.
+        """
         with self.transaction() as run:
+            gone = [record for (record,) in run("SELECT record FROM memories WHERE ended <= ?", (at,))]
+            if alive(gone):
+                raise DamagedStore(f"{self.path}: a memory that is there is marked as removed; `repair` mends that")
             run("DELETE FROM memories WHERE ended <= ?", (at,))
             run("DELETE FROM events WHERE at < ?", (at,))
+            self._note(run, {"trimmed": at})
 
     @contextmanager
     def transaction(self) -> Iterator[Any]:
@@ -364,10 +370,18 @@ class Database:
             after = found[-1].record
             yield found
 
-    def ended(self, records: Iterable[int]) -> set[int]:
-        """Which of some records have ended."""
-        marks = [(record, self.rows("SELECT ended FROM memories WHERE record = ?", record)) for record in records]
-        return {record for record, found in marks if not found or found[0][0] is not None}
+    def check_nothing_is_missing(self, last: Event | None) -> None:
+        """Raise `DamagedStore` if there are rows that no event knows of: then events are missing."""
+        state, at = (State(), 0) if last is None else (last.state, last.at)
+        for table, column, least in (
+            ("memories", "record", state.next_record),
+            ("lessons", "lesson", state.next_lesson),
+            ("feedback", "number", state.next_reward),
+            ("memories", "ended", at + 1),
+        ):
+            [highest] = self.rows(f"SELECT max({column}) FROM {table}")[0]
+            if highest is not None and not (isinstance(highest, int) and highest < least):
+                raise DamagedStore(f"{self.path}: events are missing; `repair` saves what can be saved")
 
     def rewards(self, first: int, last: int) -> list[Reward]:
         """Some rewards by their numbers."""

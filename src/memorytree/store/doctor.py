@@ -56,6 +56,7 @@ def verify(path: Path, database: Database | None = None, image: Image | None = N
                 report.damage += snapshots.damage(snapshot)
             if image is None:
                 image, _ = Image.load(database, path / SNAPSHOTS, scorer)
+            image.follow(database)
             _examine_image(database, image, report)
     except StoreError as error:
         if str(error) not in report.damage:
@@ -124,10 +125,8 @@ def _examine_image(database: Database, image: Image, report: Report) -> None:
         check_tree(image.tree)
     except ValueError as error:
         report.damage.append(str(error))
-    evicted = {record for record, _ in image.evicted}
     expected = 0
-    for memories in database.live_memories():
-        there = [memory for memory in memories if memory.record not in evicted]
+    for there in database.live_memories():
         expected += len(there)
         lost = [memory for memory in there if not _is_held(image, memory)]
         report.damage += [f"memory {memory.record} (id {memory.id}) is not in the tree as it was written" for memory in lost]

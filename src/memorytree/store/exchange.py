@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import os
 import shutil
 import time
@@ -18,30 +19,31 @@ import scipy.sparse
 
 from memorytree import files
 from memorytree.errors import InvalidOption, StoreError
-from memorytree.packing import unpacked
+from memorytree.packing import packed_value, unpacked
 from memorytree.progress import track
 from memorytree.store import key_codec, snapshots
 from memorytree.store.database import Memory
 from memorytree.store.layout import DATABASE, SNAPSHOTS
-from memorytree.store.records import NEVER
 
 BATCH = 10_000
+_PACKED = "$msgpack"
 
 
 # ---- JSON Lines
 
 
 def export(store: Any, file: Any, progress: bool) -> int:
-    """Write all memories of a store, one a line."""
-    image, now, written = store._current(), time.time(), 0
-    kind = store._facts.get("keys", ("", 0))
-    with store._busy, store._database.as_of_now(), _opened(file, "w") as lines:
-        batches = -(-len(image.tree) // BATCH)
-        for memories in track(store._database.live_memories(BATCH), "exporting", progress, batches):
-            there = [memory for memory in memories if memory.id in image.tree and now < (memory.expires or NEVER)]
-            for memory, key in zip(there, key_codec.decoded(kind, [memory.key for memory in there]), strict=True):
-                lines.write(json.dumps(_line_of(memory, key), ensure_ascii=False) + "\n")
-            written += len(there)
+    """Write all memories of a store as it is now, one a line."""
+    now, written = time.time(), 0
+    with store._busy, _opened(file, "w") as lines:
+        database, size = store._database, len(store)
+        with database.as_of_now():
+            kind = database.facts().get("keys", ("", 0))
+            for memories in track(database.live_memories(BATCH), "exporting", progress, -(-size // BATCH)):
+                there = [memory for memory in memories if memory.expires is None or now < memory.expires]
+                for memory, key in zip(there, key_codec.decoded(kind, [memory.key for memory in there]), strict=True):
+                    lines.write(json.dumps(_line_of(memory, key), ensure_ascii=False) + "\n")
+                written += len(there)
     return written
 
 
@@ -61,20 +63,21 @@ def import_(store: Any, file: Any, progress: bool) -> int:
     """Store the memories of a file, all or none of them."""
     lines = []
     with _opened(file, "r") as text:
-        for number, line in enumerate(track(text, "reading", progress), 1):
-            if line.strip():
-                try:
+        number = 0
+        try:
+            for line in track(text, "reading", progress):
+                number += 1
+                if line.strip():
                     lines.append(_memory_of(json.loads(line)))
-                except (ValueError, KeyError, TypeError, AttributeError) as error:
-                    raise InvalidOption(f"line {number} is not a memory: {error}") from None
+        except (ValueError, KeyError, TypeError, AttributeError, msgpack.UnpackException) as error:
+            raise InvalidOption(f"line {number} is not a memory: {error}") from None
     if not lines:
         return 0
-    features = [line.get("features") for line in lines]
     store.insert_many(
         _batch_of([line["key"] for line in lines]),
         [line["value"] for line in lines],
         ids=[line.get("id") for line in lines],
-        features=None if all(row is None for row in features) else features,
+        features=[line.get("features") for line in lines],
         labels=[line.get("label") for line in lines],
         metadata=[line.get("metadata") for line in lines],
         times=[(line.get("created"), line.get("expires")) for line in lines],
@@ -101,42 +104,33 @@ def _memory_of(line: dict[str, Any]) -> dict[str, Any]:
 
 
 def _key_as_json(key: Any) -> Any:
-    """Dense keys are lists of numbers, named ones lists of pairs, sparse ones {"$sparse": pairs, "columns": n}."""
+    """Dense keys are lists of numbers; sparse ones {"columns": n, "weights": pairs}, named ones {"weights": pairs}."""
     if scipy.sparse.issparse(key):
         weights = zip(key.indices.tolist(), key.data.tolist(), strict=True)
-        return {"$sparse": [list(pair) for pair in weights], "columns": key.shape[1]}
-    return key.tolist() if isinstance(key, np.ndarray) else [list(pair) for pair in key.items()]
+        return {"columns": key.shape[1], "weights": [list(pair) for pair in weights]}
+    return key.tolist() if isinstance(key, np.ndarray) else {"weights": [list(pair) for pair in key.items()]}
 
 
 def _key_from_json(key: Any) -> Any:
-    if isinstance(key, dict) and "$sparse" in key:
-        columns, weights = [column for column, _ in key["$sparse"]], [weight for _, weight in key["$sparse"]]
-        return scipy.sparse.csr_matrix((weights, columns, [0, len(columns)]), shape=(1, key["columns"]), dtype=np.float32)
-    if isinstance(key, dict):
+    if isinstance(key, list):
         return key
-    if key and isinstance(key[0], list):
-        return dict(map(tuple, key))
-    return key
+    weights = [(name, weight) for name, weight in key["weights"]]
+    if "columns" not in key:
+        return dict(weights)
+    bounds, columns = [0, len(weights)], [column for column, _ in weights]
+    data = [weight for _, weight in weights]
+    return scipy.sparse.csr_matrix((data, columns, bounds), shape=(1, key["columns"]), dtype=np.float32)
 
 
 def as_json(value: Any) -> Any:
-    """A value as JSON data: bytes, arrays, tuples and maps with other keys than text are marked by a name with $."""
-    if isinstance(value, bytes):
-        return {"$bytes": base64.b64encode(value).decode()}
-    if isinstance(value, np.ndarray | np.generic):
-        array = np.asarray(value)
-        data = base64.b64encode(np.ascontiguousarray(array).tobytes()).decode()
-        mark = "$array" if isinstance(value, np.ndarray) else "$scalar"
-        return {mark: data, "dtype": array.dtype.str, "shape": list(array.shape)}
-    if isinstance(value, tuple):
-        return {"$tuple": [as_json(item) for item in value]}
-    if isinstance(value, list):
+    """A value as JSON data; what JSON does not know (bytes, arrays, tuples, NaN ...) as msgpack in base64."""
+    if value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    if type(value) is list:
         return [as_json(item) for item in value]
-    if isinstance(value, dict):
-        if all(isinstance(name, str) and not name.startswith("$") for name in value):
-            return {name: as_json(item) for name, item in value.items()}
-        return {"$map": [[as_json(name), as_json(item)] for name, item in value.items()]}
-    return value
+    if type(value) is dict and all(type(name) is str and name != _PACKED for name in value):
+        return {name: as_json(item) for name, item in value.items()}
+    return {_PACKED: base64.b64encode(packed_value(value)).decode()}
 
 
 def from_json(data: Any) -> Any:
@@ -145,19 +139,8 @@ def from_json(data: Any) -> Any:
         return [from_json(item) for item in data]
     if not isinstance(data, dict):
         return data
-    if "$bytes" in data:
-        return base64.b64decode(data["$bytes"])
-    if "$tuple" in data:
-        return tuple(from_json(item) for item in data["$tuple"])
-    if "$map" in data:
-        return {from_json(name): from_json(item) for name, item in data["$map"]}
-    for mark in ("$array", "$scalar"):
-        if mark in data:
-            dtype = np.dtype(data["dtype"])
-            if dtype.hasobject:
-                raise ValueError("arrays of Python objects are not taken")
-            array = np.frombuffer(base64.b64decode(data[mark]), dtype).reshape(data["shape"]).copy()
-            return array if mark == "$array" else array[()]
+    if _PACKED in data:
+        return unpacked(base64.b64decode(data[_PACKED]))
     return {name: from_json(item) for name, item in data.items()}
 
 
@@ -180,8 +163,10 @@ def _opened(file: Any, mode: str) -> Iterator[Any]:
             lines.flush()
             os.fsync(lines.fileno())
         os.replace(part, target)
-    except BaseException:
+    except BaseException as error:
         part.unlink(missing_ok=True)
+        if isinstance(error, OSError) and not isinstance(error, StoreError):
+            raise StoreError(f"{target} could not be written: {error}") from error
         raise
 
 

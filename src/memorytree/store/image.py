@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,13 @@ import msgpack
 import numpy as np
 
 from memorytree import files
-from memorytree.engine.state import NONE
+from memorytree.engine.state import NEWER, NONE, OLDEST
 from memorytree.errors import DamagedStore, InvalidOption
 from memorytree.forest import MemoryForest
+from memorytree.locks import ReadersWriterLock
 from memorytree.store import key_codec, snapshots
 from memorytree.store.answers import StoredHits
-from memorytree.store.database import Database, Event, Memory
+from memorytree.store.database import Database, Event, Memory, shifted
 from memorytree.store.records import Records
 from memorytree.store.snapshots import Positions, Snapshot
 from memorytree.store.tokens import Question
@@ -41,8 +43,7 @@ class Image:
         self.tree, self.records = begun.tree, begun.records
         self.tree._answer = partial(StoredHits, self)
         self.weight = 0  # how much has happened since the snapshot this began with
-        # (record, seal) of what left for want of room: it ends in the database with the next operation.
-        self.evicted = begun.evicted
+        self._turn = ReadersWriterLock()  # whoever must see tree and records agree reads under it
 
     @classmethod
     def empty(cls, facts: dict[str, Any], scorer: Any, lineage: int = 0) -> Image:
@@ -55,27 +56,30 @@ class Image:
         kind = MemoryForest if options["trees"] else MemoryTree
         tree = kind.__new__(kind)
         files.restore(tree, {"options": options, "values": Positions(), "labels": []})
-        return cls(facts["identity"], Snapshot(0, lineage, tree, Records(), []))
+        return cls(facts["identity"], Snapshot(0, lineage, tree, Records()))
 
     @classmethod
     def load(cls, database: Database, folder: Path, scorer: Any) -> tuple[Image, list[str]]:
         """The image of what the database says now, from the newest snapshot that is whole; and the damage in others."""
         facts = database.facts()
         last, first = database.last_event(), database.first_event()
+        database.check_nothing_is_missing(last)
+        there = snapshots.found_in(folder)
+        if last is None and there:
+            raise DamagedStore(f"{database.path}: all events are missing; `repair` saves what can be saved")
         damage = []
-        if last is not None and first is not None:
-            for at, path in snapshots.found_in(folder):
-                try:
-                    if snapshots.read_manifest(path)["event"] != database.seal_of_event(at).hex():
-                        raise DamagedStore(f"{path} does not belong to what the database holds")
-                    image = cls(facts["identity"], snapshots.read(path, scorer))
-                except DamagedStore as error:
-                    damage.append(str(error))
-                    continue
-                image.follow(database)
-                return image, damage
-        image = cls.empty(facts, scorer)
-        if first in (None, 1):
+        for at, path in there:
+            try:
+                if snapshots.read_manifest(path)["event"] != database.seal_of_event(at).hex():
+                    raise DamagedStore(f"{path} does not belong to what the database holds")
+                image = cls(facts["identity"], snapshots.read(path, scorer))
+            except DamagedStore as error:
+                damage.append(str(error))
+                continue
+            image.follow(database)
+            return image, damage
+        if first in (None, 1) and "trimmed" not in facts:
+            image = cls.empty(facts, scorer)
             image.follow(database)
             return image, damage
         return cls.rebuilt(database, scorer), damage
@@ -88,18 +92,28 @@ class Image:
         """
         facts, last = database.facts(), database.last_event()
         assert last is not None
-        image = cls.empty(facts, scorer, facts.get("lineage", 0) + 1)
+        image = cls.empty(facts, scorer, facts["lineage"] + 1)
+        digest = bytes(8)
         for memories in database.live_memories():
-            for _, alike in itertools.groupby(memories, key=_described):
-                image.insert(list(alike), facts["keys"], database)
-        for _, rewards in itertools.groupby(database.rewards(1, last.state.next_reward - 1), key=lambda row: row.added):
-            image.teach(lessons_of(database, list(rewards)), facts["keys"])
+            image.insert(memories, facts["keys"])
+            digest = shifted(digest, (memory.seal for memory in memories))
+        rewards = database.rewards(1, last.state.next_reward - 1)
+        for _, together in itertools.groupby(rewards, key=lambda row: row.added):
+            image.teach(lessons_of(database, list(together)), facts["keys"])
+        lessons = (database.lesson(number) for number in range(1, last.state.next_lesson))
+        digest = shifted(digest, (row.seal for rows in (lessons, rewards) for row in rows))
+        if digest != last.state.digest:
+            raise DamagedStore(f"{database.path}: rows are missing, or marked as removed; `repair` saves what can be saved")
         image.at, image.weight = last.at, 1 + len(image.tree)
         return image
 
+    def stub(self, id: int) -> tuple[int, bytes]:
+        """The number and the seal of a memory's record."""
+        return self.records.stub(self.tree.get(id))
+
     def snapshot(self) -> Snapshot:
         """What a snapshot keeps."""
-        return Snapshot(self.at, self.lineage, self.tree, self.records, self.evicted)
+        return Snapshot(self.at, self.lineage, self.tree, self.records)
 
     def get(self, id: int) -> Any:
         """The value of a memory, or None."""
@@ -108,40 +122,91 @@ class Image:
 
     # ---- what events do
 
-    def insert(self, memories: Sequence[Memory], kind: Sequence[Any], database: Database) -> None:
-        """Take memories in, all or none of them with features."""
-        X = key_codec.decoded(kind, [memory.key for memory in memories])
-        features = None
-        if memories[0].features is not None:
-            features = np.stack([np.frombuffer(memory.features or b"", np.float32) for memory in memories])
+    @contextmanager
+    def looked_at(self) -> Iterator[None]:
+        """While this lasts, nothing comes or goes."""
+        self._turn.acquire_read()
+        try:
+            yield
+        finally:
+            self._turn.release_read()
+
+    def insert(self, memories: Sequence[Memory], kind: Sequence[Any]) -> None:
+        """Take memories in. What they replace, and what has to make room for them, goes."""
+        self._turn.acquire_write()
+        try:
+            for _, alike in itertools.groupby(memories, key=lambda memory: memory.features and len(memory.features)):
+                self._insert_alike(list(alike), kind)
+            self._let_go()
+        finally:
+            self._turn.release_write()
+        self.weight += len(memories)
+
+    def _insert_alike(self, memories: list[Memory], kind: Sequence[Any]) -> None:
+        """Take in memories that all have as many features."""
+        features = [np.frombuffer(memory.features, np.float32) for memory in memories if memory.features is not None]
         labels = [memory.label for memory in memories]
         self.tree.insert_many(
-            X,
-            self.records.add(list(memories)),
+            key_codec.decoded(kind, [memory.key for memory in memories]),
+            self.records.add(memories),
             ids=[memory.id for memory in memories],
-            features=features,
+            features=np.stack(features) if features else None,
             labels=labels if any(label is not None for label in labels) else None,
         )
-        left = self._let_go()
-        if left and self.tree._options["capacity"]:
-            replaced = database.ended(record for record, _ in left)
-            self.evicted += [pair for pair in left if pair[0] not in replaced]
-        self.weight += len(memories)
 
     def remove(self, ids: Sequence[int]) -> None:
         """Let memories go."""
-        for id in ids:
-            self.tree.remove(id)
-        self._let_go()
+        self._turn.acquire_write()
+        try:
+            for id in ids:
+                self.tree.remove(id)
+            self._let_go()
+        finally:
+            self._turn.release_write()
         self.weight += len(ids)
 
-    def _let_go(self) -> list[tuple[int, bytes]]:
-        """Drop the records of memories that have left the tree; returns their (record, seal)."""
+    def _let_go(self) -> None:
+        """Drop the records of memories that have left the tree."""
         positions: Any = self.tree._values
         gone, positions.gone = positions.gone, []
         for _, place in gone:
             self.records.drop(place)
-        return [self.records.stub(place) for _, place in gone]
+
+    def departures(self, ids: Sequence[int]) -> tuple[list[int], list[int]]:
+        """Who goes when memories with such ids come, one after another: replaced, or forgotten for want of room.
+
+        Returns the ids of memories that are there now, and the places in the batch of those that do not even stay.
+        """
+        capacity = self.tree._options["capacity"]
+        waiting = self._longest_unused()
+        there, gone = len(self.tree), set()
+        staying: dict[int, int] = {}
+        old, own = [], []
+        for place, id in enumerate(ids):
+            if id in staying:
+                own.append(staying.pop(id))
+            elif id in self.tree and id not in gone:
+                gone.add(id)
+                old.append(id)
+            elif capacity is None or there < capacity:
+                there += 1
+            elif (oldest := next((id for id in waiting if id not in gone), None)) is not None:
+                gone.add(oldest)
+                old.append(oldest)
+            else:
+                own.append(staying.pop(next(iter(staying))))
+            staying[id] = place
+        return old, own
+
+    def _longest_unused(self) -> Iterator[int]:
+        """The ids, the one first whose last use lies furthest back."""
+        if self.tree._core is None:
+            return
+        arrays = next(iter(self.tree._core.parts.values())).arrays()
+        row = int(arrays["counters"][OLDEST])
+        while row != NONE:
+            yield int(arrays["row_ids"][row])
+            row = int(arrays["rows"][row, NEWER])
 
     def teach(self, lessons: Sequence[Taught], kind: Sequence[Any]) -> Learned:
         """Learn from rewards, all lessons in one go."""
@@ -174,28 +239,29 @@ class Image:
         events = database.events(self.at)
         if not events:
             return
-        self.evicted = []  # they ended with the first of these
         kind = tuple(database.facts().get("keys", ("", 0)))
-        for is_insertion, run in itertools.groupby(events, key=lambda event: event.kind == "insert"):
-            if is_insertion:
-                self._follow_insertions(list(run), kind, database)
+        waiting: list[Memory] = []  # insertions one after another are as one
+        for event in events:
+            if event.kind == "insert":
+                memories = database.memories(*msgpack.unpackb(event.body))
+                # Labels and features are noted after each insertion, so those that have them are not joined.
+                alone = any(memory.label is not None or memory.features is not None for memory in memories)
+                if not alone:
+                    waiting += memories
+                if alone or len(waiting) >= BATCH:
+                    self._insert_waiting(waiting, kind)
+                if alone:
+                    self.insert(memories, kind)
                 continue
-            for event in run:
-                self._follow_one(event, kind, database)
+            self._insert_waiting(waiting, kind)
+            self._follow_one(event, kind, database)
+        self._insert_waiting(waiting, kind)
         self.at = events[-1].at
 
-    def _follow_insertions(self, events: list[Event], kind: Any, database: Database) -> None:
-        """Insertions one after another are as one. Where there are labels or features, these are noted after each, so such
-        insertions are not joined."""
-        first, last = msgpack.unpackb(events[0].body)[0], msgpack.unpackb(events[-1].body)[1]
-
-        def together(numbered: tuple[int, Memory]) -> int:
-            number, memory = numbered
-            alone = _described(memory) or memory.label is not None
-            return memory.added if alone else -1 - number // BATCH
-
-        for _, run in itertools.groupby(enumerate(_in_batches(database, first, last)), key=together):
-            self.insert([memory for _, memory in run], kind, database)
+    def _insert_waiting(self, waiting: list[Memory], kind: Sequence[Any]) -> None:
+        if waiting:
+            self.insert(waiting, kind)
+            waiting.clear()
 
     def _follow_one(self, event: Event, kind: Any, database: Database) -> None:
         if event.kind == "remove":
@@ -205,17 +271,6 @@ class Image:
             self.teach(lessons_of(database, database.rewards(first, last)), kind)
         elif event.kind in ("learn", "sweep", "reroute"):
             self.tidy(event.kind, event.body)
-        # What left for want of room does so again by itself.
-
-
-def _described(memory: Memory) -> bool:
-    return memory.features is not None
-
-
-def _in_batches(database: Database, first: int, last: int) -> Iterator[Memory]:
-    """The memories of a range of records, without holding all of them at once."""
-    for begin in range(first, last + 1, BATCH):
-        yield from database.memories(begin, min(last, begin + BATCH - 1))
 
 
 def lessons_of(database: Database, rewards: Sequence[Any]) -> list[Taught]:

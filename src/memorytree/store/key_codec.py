@@ -34,7 +34,10 @@ def encoded(keys: Any, X: Any, batch: Any) -> list[bytes]:
 def encoded_kept(keys: Any, kept: Any) -> bytes:
     """One key as bytes, from what `keys.keep` made of it."""
     if isinstance(keys, NamedKeys):
-        return bytes(msgpack.packb(keys.pack(kept)))
+        try:
+            return bytes(msgpack.packb(keys.pack(kept)))
+        except (ValueError, OverflowError) as error:
+            raise InvalidKey(f"a feature's name cannot be kept: {error}") from None
     return encoded(keys, None, kept)[0]
 
 

@@ -56,12 +56,12 @@ class Growing:
 class Column:
     """One field of the metadata: for each place the code of its value, and for each code how many memories have it."""
 
-    def __init__(self, values: Iterable[Any] = (), codes: np.ndarray | None = None, alive: np.ndarray | None = None):
+    def __init__(self, values: Iterable[Any] = (), codes: np.ndarray | None = None):
         self.values = list(values)
         self._code = {_comparable(value): code for code, value in enumerate(self.values)}
         self.codes = Growing(np.int32, codes)
-        counted = self.codes.array if alive is None else self.codes.array[alive[: len(self.codes)]]
-        self.counts = np.bincount(counted[counted != ABSENT], minlength=len(self.values)).tolist()
+        present = self.codes.array[self.codes.array != ABSENT]
+        self.counts = np.bincount(present, minlength=len(self.values)).tolist()
         self._sorted: tuple[np.ndarray, np.ndarray] | None = None  # places by code, up to where this was made
 
     def code_for(self, value: Any, memories: int) -> int:
@@ -151,7 +151,7 @@ class Records:
         self.alive = Growing(bool, np.ones(len(self.numbers), bool))
         self.columns: dict[str, Column] = {}
         for number, (field, values) in enumerate(unpacked(stored["fields"].tobytes()) if stored else []):
-            self.columns[field] = Column(values, stored[f"codes{number}"])
+            self.columns[field] = Column(values, stored["codes"][number])
         self._bounds: list[int] = stored["bounds"].tolist() if stored else [0]
         self._mapped = memoryview(stored["values"]) if stored else memoryview(b"")  # type: ignore[arg-type]
         self._fresh: list[bytes | None] = []  # behind those that are mapped
@@ -239,7 +239,7 @@ class Records:
 
     def metadata(self, place: int) -> dict[str, Any]:
         """The metadata at a place."""
-        codes = ((field, column, column.at(place)) for field, column in self.columns.items())
+        codes = [(field, column, column.at(place)) for field, column in list(self.columns.items())]
         return {field: column.values[code] for field, column, code in codes if code != ABSENT}
 
     def stub(self, place: int) -> tuple[int, bytes]:
@@ -263,14 +263,17 @@ class Records:
         arrays = {
             name: getattr(self, name).array[places].copy() for name in ("numbers", "ids", "seals", "created", "expires")
         }
-        fields = []
-        for number, (field, column) in enumerate(self.columns.items()):
+        fields, all_codes = [], []
+        for field, column in self.columns.items():
+            if not any(column.counts):
+                continue
             codes = np.full(len(self), ABSENT, np.int32)
             codes[: len(column.codes)] = column.codes.array
             used, packed_codes = np.unique(codes[places], return_inverse=True)
             start = int(len(used) > 0 and used[0] == ABSENT)
             fields.append((field, [column.values[code] for code in used[start:].tolist()]))
-            arrays[f"codes{number}"] = (packed_codes.reshape(-1) - start).astype(np.int32)
+            all_codes.append((packed_codes.reshape(-1) - start).astype(np.int32))
+        arrays["codes"] = np.array(all_codes, np.int32).reshape(len(all_codes), len(places))
         arrays["fields"] = np.frombuffer(packed_value([list(field) for field in fields]), np.uint8)
         arrays["bounds"] = np.concatenate([[0], np.cumsum([len(value) for value in values], dtype=np.int64)])
         arrays["values"] = np.frombuffer(b"".join(values), np.uint8)
@@ -280,6 +283,11 @@ class Records:
 def _comparable(value: Any) -> Any:
     """A value such that what is equal in JSON is equal here: true is not 1."""
     return ("bool", value) if isinstance(value, bool) else value
+
+
+def _native(value: Any) -> Any:
+    """NumPy's scalars as Python's."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _is_plain(value: Any) -> bool:
@@ -307,11 +315,12 @@ def checked_metadata(given: Iterable[Any]) -> list[bytes | None]:
 def _packed_metadata(metadata: Any) -> bytes | None:
     if not isinstance(metadata, Mapping):
         raise InvalidOption(f"metadata is a mapping {{name: value}}, not {type(metadata).__name__}")
+    metadata = {field: _native(value) for field, value in metadata.items()}
     for field, value in metadata.items():
         if not isinstance(field, str) or not _is_plain(value):
             raise InvalidOption(f"metadata maps names to text, numbers, booleans or None, not {field!r} to {value!r:.80}")
     try:
-        return bytes(msgpack.packb(dict(metadata))) if metadata else None
+        return bytes(msgpack.packb(metadata)) if metadata else None
     except (OverflowError, ValueError) as error:
         raise InvalidOption(f"metadata cannot be kept: {error}") from None
 
@@ -324,7 +333,7 @@ def checked_where(where: Any) -> dict[str, list[Any]]:
         raise InvalidOption(f'where is a mapping such as {{"user": "u17"}}, not {type(where).__name__}')
     lists = {}
     for field, wanted in where.items():
-        values = list(wanted) if isinstance(wanted, list | tuple | set | frozenset) else [wanted]
+        values = [_native(value) for value in (wanted if isinstance(wanted, list | tuple | set | frozenset) else [wanted])]
         if not isinstance(field, str) or not all(map(_is_plain, values)):
             raise InvalidOption(
                 f"where maps names to text, numbers, booleans, None, or a list of these, not {field!r}: {wanted!r:.80}"

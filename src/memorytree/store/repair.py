@@ -18,6 +18,7 @@ from typing import Any
 import msgpack
 
 from memorytree import files
+from memorytree.engine.state import LABEL
 from memorytree.errors import StoreError
 from memorytree.store import key_codec, snapshots
 from memorytree.store.database import (
@@ -30,11 +31,10 @@ from memorytree.store.database import (
     State,
     event_of,
     is_whole,
-    seal_of,
     sealed,
     shifted,
 )
-from memorytree.store.layout import DATABASE, LOCK, SNAPSHOTS, check_directory
+from memorytree.store.layout import DATABASE, LOCK, SNAPSHOTS
 from memorytree.store.records import NEVER
 from memorytree.store.snapshots import Snapshot
 from memorytree.store.writer_lock import WriterLock
@@ -66,25 +66,32 @@ class Repaired:
 
 def repair(path: str | os.PathLike, scorer: Any = None) -> Repaired:
     """Make a damaged store whole again, as far as it goes. The store must not be open."""
-    folder = Path(path)
-    check_directory(folder, make=False)
+    folder = Path(path).absolute()
+    fresh = folder / f"{DATABASE}.repaired"
+    if not (folder / DATABASE).exists() and not fresh.exists() and not snapshots.found_in(folder / SNAPSHOTS):
+        raise StoreError(f"{folder} is not a store: there is no {DATABASE}, and no snapshot")
     lock = WriterLock(folder / LOCK)
     try:
         kept = folder / f"damaged-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
         done = Repaired(kept=kept)
         snapshot = _readable_snapshot(folder, scorer)
         rows = _Salvage(folder / DATABASE)
-        facts = _facts(rows.facts(), snapshot, done)
-        memories = _memories(rows, snapshot, done)
-        lessons, rewards = _lessons(rows, done)
-        rows.close()
-        fresh = folder / f"{DATABASE}.repaired"
+        try:
+            facts = _facts(rows.facts(), snapshot, done)
+            memories = _memories(rows, snapshot, done)
+            lessons, rewards = _lessons(rows, done)
+        finally:
+            rows.close()
         for leftover in folder.glob(f"{fresh.name}*"):
             leftover.unlink()
         _write(Database(fresh), facts, memories, lessons, rewards, rows.next_id)
         done.memories, done.rewards = len(memories), len(rewards)
         _swap(folder, fresh, kept)
         return done
+    except OSError as error:
+        if isinstance(error, StoreError):
+            raise
+        raise StoreError(f"{folder} could not be repaired: {error}") from error
     finally:
         lock.release()
 
@@ -103,16 +110,12 @@ class _Salvage:
 
     def __init__(self, path: Path):
         self._connection: sqlite3.Connection | None = None
-        try:
+        if path.exists():
             self._connection = sqlite3.connect(path, isolation_level=None)
-            self._connection.execute("PRAGMA writable_schema = ON")  # read on although the schema may look odd
-        except sqlite3.Error:
-            self._connection = None
-        events = {row[0]: event_of(row) for row in self._whole_rows("events", "at", self._reach("events", "at"))}
-        self.events = [events[at] for at in sorted(events)]
-        last = self.events[-1].state if self.events else State()
-        self.next_id = last.next_id
-        self.known_until = {"memories": last.next_record, "lessons": last.next_lesson, "feedback": last.next_reward}
+        found = {row[0]: event_of(row) for row in self._whole(self._each("*", "events", "at", self._listed("events", "at")))}
+        self.events = [found[at] for at in sorted(found)]
+        self.last = self.events[-1].state if self.events else None
+        self.next_id = self.last.next_id if self.last else 0
 
     def close(self) -> None:
         if self._connection is not None:
@@ -126,33 +129,59 @@ class _Salvage:
         except (sqlite3.Error, OverflowError, UnicodeDecodeError):
             return []
 
-    def _reach(self, table: str, column: str) -> range:
-        """The numbers that rows of a table may have."""
-        highest = [row[0] for row in self._ask(f"SELECT max({column}) FROM {table}") if isinstance(row[0], int)]
-        lowest = [row[0] for row in self._ask(f"SELECT min({column}) FROM {table}") if isinstance(row[0], int)]
-        return range(max(1, *lowest, 1), 1 + max([0, *highest]))
+    def _listed(self, table: str, column: str) -> set[int]:
+        """The numbers of rows as far as the table can be read in one go, from either end."""
+        found: set[int] = set()
+        for order in ("", "DESC"):
+            try:
+                if self._connection is not None:
+                    for (number,) in self._connection.execute(f"SELECT {column} FROM {table} ORDER BY {column} {order}"):
+                        found.add(number)
+            except (sqlite3.Error, OverflowError, UnicodeDecodeError):
+                continue
+        return {number for number in found if isinstance(number, int)}
 
-    def _whole_rows(self, table: str, column: str, numbers: Iterable[int], columns: str = "*") -> Iterator[tuple]:
-        for number in numbers:
-            for row in self._ask(f"SELECT {columns} FROM {table} WHERE {column} = ?", number):
-                if is_whole(row):
-                    yield row
+    def _each(self, columns: str, table: str, column: str, numbers: set[int]) -> Iterator[tuple]:
+        for number in sorted(numbers):
+            yield from self._ask(f"SELECT {columns} FROM {table} WHERE {column} = ?", number)
 
-    def rows(self, kind: Any, table: str, column: str) -> dict[int, Any]:
-        """All whole rows of a table."""
-        numbers = range(1, max(self.known_until[table], self._reach(table, column).stop))
-        found = self._whole_rows(table, column, numbers, ", ".join(kind._fields))
-        return {row[0]: kind(*row) for row in found}
+    @staticmethod
+    def _whole(rows: Iterable[tuple]) -> Iterator[tuple]:
+        return (row for row in rows if is_whole(row))
 
-    def ended(self) -> set[int]:
-        """The records that are marked as removed."""
-        return {record for (record,) in self._ask("SELECT record FROM memories WHERE ended IS NOT NULL")}
+    def _numbers(self, table: str, column: str, until: int) -> set[int]:
+        """The numbers that rows may have: those that can be listed, and those that the last event knows of."""
+        return self._listed(table, column) | set(range(1, until))
+
+    def memories(self) -> tuple[dict[int, Memory], set[int]]:
+        """All whole memories by record, and which of them are marked as removed or were removed by an event."""
+        numbers = self._numbers("memories", "record", self.last.next_record if self.last else 1)
+        whole, ended = {}, set()
+        for *row, mark in self._each(", ".join(Memory._fields) + ", ended", "memories", "record", numbers):
+            if is_whole(row):
+                whole[row[0]] = Memory(*row)
+                if mark is not None:
+                    ended.add(row[0])
+        removed = {id: event.at for event in self.events if event.kind == "remove" for id in msgpack.unpackb(event.body)}
+        ended |= {record for record, memory in whole.items() if memory.added < removed.get(memory.id, 0)}
+        return whole, ended
+
+    def lessons(self) -> dict[int, Lesson]:
+        """All whole lessons by number."""
+        numbers = self._numbers("lessons", "lesson", self.last.next_lesson if self.last else 1)
+        rows = self._whole(self._each(", ".join(Lesson._fields), "lessons", "lesson", numbers))
+        return {row[0]: Lesson(*row) for row in rows}
+
+    def rewards(self) -> list[Reward]:
+        """All whole rewards in order."""
+        numbers = self._numbers("feedback", "number", self.last.next_reward if self.last else 1)
+        return [Reward(*row) for row in self._whole(self._each(", ".join(Reward._fields), "feedback", "number", numbers))]
 
     def facts(self) -> dict[str, Any]:
         """What is known about the store, as far as it can be read."""
         names = ("format", "identity", "made", "options", "lineage", "settings", "keys")
         rows = [row for name in names for row in self._ask("SELECT name, value, seal FROM facts WHERE name = ?", name)]
-        return {name: msgpack.unpackb(value) for name, value, seal in rows if seal_of(name, value) == seal}
+        return {name: msgpack.unpackb(value) for name, value, seal in rows if is_whole((name, value, seal))}
 
 
 def _facts(found: dict[str, Any], snapshot: Snapshot | None, done: Repaired) -> dict[str, Any]:
@@ -163,6 +192,8 @@ def _facts(found: dict[str, Any], snapshot: Snapshot | None, done: Repaired) -> 
         if snapshot.tree._keys is not None:
             known["keys"] = list(key_codec.kind_of(snapshot.tree._keys))
     known |= found
+    if known["format"] > FORMAT:
+        raise StoreError(f"this store has format {known['format']}, this version knows {FORMAT}: nothing was changed")
     if "identity" not in known:
         known["identity"] = secrets.token_bytes(8)
         done.lost.append("the identity of the store: receipts from before are not taken any more")
@@ -177,27 +208,39 @@ def _facts(found: dict[str, Any], snapshot: Snapshot | None, done: Repaired) -> 
 
 def _memories(rows: _Salvage, snapshot: Snapshot | None, done: Repaired) -> list[Memory]:
     """All memories that can be saved, in order, each id once."""
-    whole = rows.rows(Memory, "memories", "record")
-    ended = rows.ended()
+    whole, ended = rows.memories()
     live = {record: memory for record, memory in whole.items() if record not in ended}
     if snapshot is not None:
         later = [event for event in rows.events if event.at > snapshot.at and event.kind == "remove"]
         removed = {id for event in later for id in msgpack.unpackb(event.body)}
+        labels = _labels_in(snapshot)
         for place, record in enumerate(snapshot.records.numbers.array.tolist()):
             id = int(snapshot.records.ids.item(place))
             if record not in whole and id not in removed:
-                live[record] = _from_snapshot(snapshot, place, record, id)
+                live[record] = _from_snapshot(snapshot, place, record, id, labels.get(id))
                 done.from_snapshot += 1
     by_id = {live[record].id: live[record] for record in sorted(live)}  # a later record replaces an earlier one
-    counted = rows.events[-1].state.memories if rows.events else None
+    counted = rows.last.memories if rows.last else None
     if counted is not None and len(by_id) < counted:
         done.lost.append(f"{counted - len(by_id)} memories whose rows are damaged and which no snapshot holds")
+    if counted is not None and len(by_id) > counted:
+        done.lost.append(f"the removal of {len(by_id) - counted} memories, which are there again")
     if counted is None:
         done.lost.append("the count of memories: some may be missing that nobody knows of")
     return sorted(by_id.values(), key=lambda memory: memory.record)
 
 
-def _from_snapshot(snapshot: Snapshot, place: int, record: int, id: int) -> Memory:
+def _labels_in(snapshot: Snapshot) -> dict[int, Any]:
+    """The labels that memories of a snapshot were given, by id."""
+    names = list(snapshot.tree._labels)
+    if not names:
+        return {}
+    core = next(iter(snapshot.tree._known()[1].parts.values()))
+    ids, codes = core.arrays()["row_ids"][: len(core)], core.arrays()["rows"][: len(core), LABEL]
+    return {id: names[code] for id, code in zip(ids.tolist(), codes.tolist(), strict=True) if 0 <= code < len(names)}
+
+
+def _from_snapshot(snapshot: Snapshot, place: int, record: int, id: int, label: Any) -> Memory:
     """The row of a memory that only the snapshot has."""
     tree, records = snapshot.tree, snapshot.records
     keys: Any = tree._keys
@@ -206,16 +249,16 @@ def _from_snapshot(snapshot: Snapshot, place: int, record: int, id: int) -> Memo
     metadata, expires, features = records.metadata(place), records.expires.item(place), tree._features.get(id)
     return sealed(
         Memory, record, id, key_codec.encoded_kept(keys, keys.keep(key, row)), bytes(records.packed_value(place) or b""),
-        msgpack.packb(metadata) if metadata else None, None, None if features is None else features.tobytes(),
+        msgpack.packb(metadata) if metadata else None, label, None if features is None else features.tobytes(),
         records.created.item(place), None if expires == NEVER else expires, 0,
     )  # fmt: skip
 
 
 def _lessons(rows: _Salvage, done: Repaired) -> tuple[list[Lesson], list[Reward]]:
     """The lessons and rewards that can be saved, numbered anew."""
-    lessons, rewards = rows.rows(Lesson, "lessons", "lesson"), rows.rows(Reward, "feedback", "number")
-    kept = [reward for _, reward in sorted(rewards.items()) if reward.lesson in lessons]
-    counted = rows.events[-1].state.rewards if rows.events else len(kept)
+    lessons = rows.lessons()
+    kept = [reward for reward in rows.rewards() if reward.lesson in lessons]
+    counted = rows.last.rewards if rows.last else len(kept)
     if len(kept) < counted:
         done.lost.append(f"{counted - len(kept)} rewards")
     numbers = {old: new for new, old in enumerate(sorted({reward.lesson for reward in kept}), 1)}
@@ -237,10 +280,10 @@ def _write(
     """A new database with all that was saved. What was learned is learned again, in the same groups."""
     state, at = State(next_id=max([next_id, *(memory.id + 1 for memory in memories)])), 0
     database.create(facts)
-    for _, alike in itertools.groupby(memories, key=lambda memory: memory.features is None):
+    if memories:
         at += 1
         first = state.next_record
-        fresh = [sealed(Memory, first + i, *memory[1:9], at) for i, memory in enumerate(alike)]
+        fresh = [sealed(Memory, first + i, *memory[1:9], at) for i, memory in enumerate(memories)]
         state = state._replace(
             memories=state.memories + len(fresh),
             next_record=first + len(fresh),

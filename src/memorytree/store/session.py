@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import msgpack
+import numpy as np
 
 from memorytree import files
 from memorytree.errors import DamagedStore, InvalidOption, MemoryTreeError, ReadOnlyStore, StoreClosed, StoreError
@@ -48,19 +49,21 @@ class Session:
             raise InvalidOption(f'mode is "w" or "r", not {mode!r}')
         if durability not in ("full", "normal"):
             raise InvalidOption(f'durability is "full" or "normal", not {durability!r}')
-        self.path = Path(path)
+        self.path = Path(path).absolute()
         self._reader = mode == "r"
         self._busy = threading.RLock()  # held by whoever writes, or follows another writer
         self._owner = os.getpid()
         self._scorer = options.get("scorer")
         self._image: Image | None = None
         self._open = False
+        asked = _checked_options(options)
+        settings = None if settings is None else _checked_settings(settings)
         check_directory(self.path, make=not self._reader)
         self._lock = None if self._reader else WriterLock(self.path / LOCK)
         try:
             self._database = Database(self.path / DATABASE, durability=durability, read_only=self._reader)
             try:
-                self._facts = self._settled(settings, options)
+                self._facts = self._settled(settings, options, asked)
                 self._load()
             except BaseException:
                 self._database.close()
@@ -71,30 +74,32 @@ class Session:
             raise
         self._open = True
 
-    def _settled(self, settings: Mapping[str, Any] | None, given: dict[str, Any]) -> dict[str, Any]:
-        """What is settled about this store: read, or for a new one written. Options that differ are refused."""
-        kind = MemoryForest if given.get("trees") else MemoryTree
-        asked = files.plain_options(kind(**given))
+    def _settled(self, settings: dict | None, given: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
+        """What is settled about this store: read, or for a new one written. What differs is refused.
+
+        `given` are the options as the caller gave them, `asked` all options as plain data.
+        """
         if self._database.is_new:
             if self._reader:
                 raise StoreError(f"{self.path} is not a store yet: open it for writing first")
             new: dict[str, Any] = {
                 "format": FORMAT, "identity": secrets.token_bytes(8), "made": time.time(), "options": asked, "lineage": 0,
-                "settings": dict(settings or {}),
+                "settings": settings or {},
             }  # fmt: skip
-            try:
-                msgpack.packb(new)
-            except (TypeError, ValueError, OverflowError) as error:
-                raise InvalidOption(f"settings are JSON data: {error}") from None
             self._database.create(new)
-            files.sync_directory(self.path)
-            files.sync_directory(self.path.parent)
+            try:
+                files.sync_directory(self.path)
+                files.sync_directory(self.path.parent)
+            except OSError as error:
+                raise StoreError(f"{self.path} cannot be made to last: {error}") from error
         facts = self._database.facts()
         if facts.get("format") != FORMAT:
             raise StoreError(f"{self.path} has format {facts.get('format')}, this version reads {FORMAT}")
         for name in ("identity", "options", "settings", "lineage"):
             if name not in facts:
                 raise DamagedStore(f"{self.path / DATABASE}: the fact {name!r} is missing")
+        if settings is not None and settings != facts["settings"]:
+            raise InvalidOption(f"{self.path} was made with settings={facts['settings']!r}; that is settled")
         for name, option in given.items():
             if option is not None and asked[name] != facts["options"][name]:
                 raise InvalidOption(
@@ -146,14 +151,17 @@ class Session:
             return self._image
 
     def _follow(self, image: Image) -> None:
-        """Do what a writer has done."""
+        """Do what a writer has done. Whatever goes wrong half-way, the image is then read anew."""
+        self._image = None
         with self._database.as_of_now():
             first = self._database.first_event()
-            lost_track = first is not None and first > image.at + 1
-            if not lost_track:
+            # The writer may have let go of what we have not seen yet; its snapshot has it.
+            if first is None or first <= image.at + 1:
                 image.follow(self._database)
-        if lost_track:
-            self._load()  # the writer has let go of what we have not seen yet; its snapshot has it
+                self._facts = self._database.facts()
+                self._image = image
+        if self._image is None:
+            self._load()
 
     # ---- how an operation is made to last
 
@@ -192,7 +200,7 @@ class Session:
 
     def _remove(self, image: Image, ids: list[int]) -> None:
         """Forget memories that are there."""
-        ended = [image.records.stub(image.tree.get(id)) for id in ids]
+        ended = [image.stub(id) for id in ids]
         event = self._commit(image, "remove", ids, ended=ended)
         image.remove(ids)
         image.at = event.at
@@ -210,8 +218,7 @@ class Session:
         next_id: int | None = None,
         facts: dict[str, Any] | None = None,
     ) -> Event:
-        """Make an operation last. What has left the tree for want of room ends with it."""
-        ended = [*ended, *image.evicted]
+        """Make an operation last."""
         old = self._state
         gained = (row.seal for rows in (memories, lessons, rewards) for row in rows)
         state = State(
@@ -227,7 +234,7 @@ class Session:
         self._database.commit(
             event, memories=memories, ended=[record for record, _ in ended], lessons=lessons, rewards=rewards, facts=facts
         )
-        self._state, self._last, image.evicted = state, event.at, []
+        self._state, self._last = state, event.at
         if facts:
             self._facts |= facts
         return event
@@ -242,6 +249,9 @@ class Session:
     def _snapshot(self, image: Image) -> None:
         if image.at == 0:
             return
+        path = snapshots.path_for(self.path / SNAPSHOTS, image.at)
+        if path.exists() and not any(snapshots.damage(path)):
+            return
         try:
             # A snapshot must not know more than the database would after a power cut.
             self._database.sync()
@@ -249,7 +259,8 @@ class Session:
         except OSError as error:
             raise StoreError(f"no snapshot could be written: {error}; the memories themselves are safe") from error
         image.weight = 0
-        self._database.trim(image.at)
+        numbers = image.records.numbers.array[image.records.alive.array]
+        self._database.trim(image.at, lambda gone: bool(np.isin(gone, numbers).any()))
         if image.records.mostly_empty:
             # Places are never given out again, so an image of which most has gone is read anew; whoever reads keeps the old.
             self._image = Image(self._identity, snapshots.read(path, self._scorer))
@@ -283,3 +294,20 @@ class Session:
     def __exit__(self, *error: object) -> None:
         """Close."""
         self.close()
+
+
+def _checked_options(given: dict[str, Any]) -> dict[str, Any]:
+    """All options as plain data; an error for those that make no sense, before anything is made on the disk."""
+    kind = MemoryForest if "trees" in given else MemoryTree
+    return files.plain_options(kind(**given))
+
+
+def _checked_settings(settings: Any) -> dict[str, Any]:
+    """A copy of JSON data that the application wants kept."""
+    try:
+        kept = msgpack.unpackb(msgpack.packb(settings))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidOption(f"settings are JSON data: {error}") from None
+    if not isinstance(kept, dict):
+        raise InvalidOption(f"settings are a mapping of JSON data, not {type(settings).__name__}")
+    return kept

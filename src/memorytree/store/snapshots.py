@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from memorytree import files
-from memorytree.errors import DamagedStore
+from memorytree.errors import DamagedStore, InvalidOption
 from memorytree.forest import MemoryForest
 from memorytree.packing import packed_value, unpacked
 from memorytree.store.records import Records
@@ -50,7 +50,6 @@ class Snapshot(NamedTuple):
     lineage: int
     tree: MemoryTree
     records: Records
-    evicted: list[tuple[int, bytes]]  # what is no longer in it, but has not ended in the database
 
 
 def path_for(folder: Path, at: int) -> Path:
@@ -84,7 +83,6 @@ def write(folder: Path, snapshot: Snapshot, event: bytes) -> Path:
             name: _write_file(part / f"{name}.npy", lambda file, a=array: np.save(file, a)) for name, array in arrays.items()
         }
         manifest = {"format": FORMAT, "at": snapshot.at, "event": event.hex(), "lineage": snapshot.lineage, "files": sums}
-        manifest["evicted"] = [[record, seal.hex()] for record, seal in snapshot.evicted]
         text = json.dumps(manifest, indent=1).encode()
         _write_file(part / MANIFEST, lambda file: file.write(b"%08x\n" % zlib.crc32(text) + text))
         files.sync_directory(part)
@@ -145,16 +143,13 @@ def read_manifest(path: Path) -> dict[str, Any]:
 
 
 def damage(path: Path) -> Iterator[str]:
-    """What is wrong with the files of a snapshot."""
+    """What is wrong with the files of a snapshot. Nothing is, if a writer has removed it meanwhile."""
     try:
         manifest = read_manifest(path)
-    except DamagedStore as error:
-        yield str(error)
-        return
-    for name, (length, sum) in manifest["files"].items():
-        try:
+        for name, (length, sum) in manifest["files"].items():
             _read_file(path / f"{name}.npy", length, sum)
-        except DamagedStore as error:
+    except DamagedStore as error:
+        if path.exists():
             yield str(error)
 
 
@@ -188,11 +183,14 @@ def read(path: Path, scorer: Any = None) -> Snapshot:
         if inside:
             state["arrays"] = inside
         if state["options"]["scorer"] == files.OWN:
+            if scorer is None:
+                raise InvalidOption(f"{path} has a scorer of its own: give it with scorer=")
             state["options"]["scorer"] = scorer
         kind = MemoryForest if state["options"]["trees"] else MemoryTree
         tree = kind.__new__(kind)
         files.restore(tree, state)
+    except InvalidOption:
+        raise
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise DamagedStore(f"{path} does not hold a whole tree: {error}") from error
-    evicted = [(record, bytes.fromhex(seal)) for record, seal in manifest["evicted"]]
-    return Snapshot(manifest["at"], manifest["lineage"], tree, records, evicted)
+    return Snapshot(manifest["at"], manifest["lineage"], tree, records)

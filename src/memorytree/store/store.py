@@ -6,6 +6,7 @@ import math
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -21,7 +22,7 @@ from memorytree.store import doctor, exchange, key_codec, tokens
 from memorytree.store.answers import StoredHitMatrix, StoredHits, filtered
 from memorytree.store.database import Lesson, Memory, Reward, sealed
 from memorytree.store.image import Image
-from memorytree.store.records import NEVER, checked_metadata
+from memorytree.store.records import NEVER, Filter, checked_metadata
 from memorytree.store.session import Session
 from memorytree.store.tokens import Question
 from memorytree.tree import Learned
@@ -43,29 +44,34 @@ class MemoryStore(Session):
     @property
     def settings(self) -> dict[str, Any]:
         """What the application has settled for itself when the store was made."""
-        return dict(self._facts["settings"])
+        return deepcopy(self._facts["settings"])
 
     @property
     def operations(self) -> int:
         """How many operations have made the store what it is; each insertion, removal or reward, one or many, counts one."""
         return self._current().at
 
-    def _place(self, id: Any) -> int | None:
-        """Where the record of a memory lies; None if there is none or it has expired."""
+    def _find(self, id: Any) -> tuple[Image, int | None]:
+        """The image, and where in it the record of a memory lies; None if there is none or it has expired."""
         image = self._current()
-        if id not in image.tree:
-            return None
-        place = image.tree.get(id)
-        if place is None or image.records.expires.item(place) <= time.time():
-            return None
-        return int(place)
+        place = image.tree.get(id) if id in image.tree else None
+        if place is not None and image.records.expires.item(place) <= time.time():
+            place = None
+        return image, place
+
+    def _there(self, id: Any) -> tuple[Image, int]:
+        """The same for a memory that must be there."""
+        image, place = self._find(id)
+        if place is None:
+            raise UnknownId(f"no memory has the id {id!r}; ids are whole numbers that insert returned or was given")
+        return image, place
 
     def __len__(self) -> int:
         image = self._current()
         return len(image.tree) - len(image.records.expired(time.time()))
 
     def __contains__(self, id: object) -> bool:
-        return self._place(id) is not None
+        return self._find(id)[1] is not None
 
     def __iter__(self) -> Iterator[int]:
         """The ids, in order of insertion."""
@@ -75,33 +81,34 @@ class MemoryStore(Session):
 
     def __getitem__(self, id: int) -> Any:
         """The value of a memory."""
-        return self._current().records.value(self._there(id))
+        image, place = self._there(id)
+        return image.records.value(place)
 
     def get(self, id: int, default: Any = None) -> Any:
         """The value of a memory, or a default."""
-        place = self._place(id)
-        return default if place is None else self._current().records.value(place)
+        image, place = self._find(id)
+        return default if place is None else image.records.value(place)
 
     def key(self, id: int) -> Any:
         """The key of a memory, in the form in which keys were given."""
-        self._there(id)
-        return self._current().tree.key(id)
+        return self._there(id)[0].tree.key(id)
 
     def metadata(self, id: int) -> dict[str, Any]:
         """The metadata of a memory."""
-        return self._current().records.metadata(self._there(id))
+        image, place = self._there(id)
+        return image.records.metadata(place)
 
     def times(self, id: int) -> tuple[float, float | None]:
         """When a memory was stored, and when it expires, in seconds since 1970."""
-        place, records = self._there(id), self._current().records
-        expires = records.expires.item(place)
-        return records.created.item(place), None if expires == NEVER else expires
+        image, place = self._there(id)
+        expires = image.records.expires.item(place)
+        return image.records.created.item(place), None if expires == NEVER else expires
 
-    def _there(self, id: Any) -> int:
-        place = self._place(id)
-        if place is None:
-            raise UnknownId(f"no memory has the id {id!r}; ids are whole numbers that insert returned or was given")
-        return place
+    def matching(self, where: Mapping[str, Any] | None) -> list[int]:
+        """The ids of all memories with this metadata, in order of insertion; `where` as in `query`."""
+        image = self._current()
+        with image.looked_at():
+            return image.records.ids.array[Filter(image.records, where, time.time()).places()].tolist()
 
     def __repr__(self) -> str:
         state = f"{len(self):,} memories" if self._open else "closed"
@@ -134,7 +141,7 @@ class MemoryStore(Session):
             row = keys.one(x)
             keys.check(row)
             data = [key_codec.encoded_kept(keys, keys.keep(x, row))]
-            given = None if features is None else options.features_for([features], 1, core)
+            given = _checked_features(None if features is None else [features], 1, core)
             times = [_times(time.time(), ttl)]
             return int(self._insert(image, keys, data, [value], ids, given, [label], [metadata], times)[0])
 
@@ -169,7 +176,7 @@ class MemoryStore(Session):
             keys, core = image.tree._begin(X)
             batch, n = keys.many(X)
             data = key_codec.encoded(keys, X, batch)
-            given = None if features is None else options.features_for(features, n, core)
+            given = _checked_features(features, n, core)
             described = _one_each("mappings of metadata", n, metadata, isinstance(metadata, Mapping))
             now = time.time()
             if times is not None:
@@ -182,7 +189,7 @@ class MemoryStore(Session):
             return self._insert(image, keys, data, values, numbers, given, named, described, lasting)
 
     def _insert(
-        self, image: Image, keys: Any, data: list[bytes], values: list, ids: np.ndarray, features: Any, labels: Sequence,
+        self, image: Image, keys: Any, data: list[bytes], values: list, ids: np.ndarray, features: list, labels: Sequence,
         metadata: Sequence, times: Sequence[tuple[float, float | None]],
     ) -> np.ndarray:  # fmt: skip
         """Store memories whose keys were checked."""
@@ -190,7 +197,8 @@ class MemoryStore(Session):
         if list(kind) != self._facts.get("keys", list(kind)):
             raise InvalidKey(f"this store holds {' keys of dimension '.join(map(str, self._facts['keys']))}, not {kind}")
         first, last = self._state.next_record, self._state.next_record + n - 1
-        next_id, ended, overtaken = self._take_ids(image, ids)
+        next_id = self._take_ids(ids)
+        leaving, passing = image.departures(ids.tolist())
         columns: tuple[Iterable[Any], ...] = (
             range(first, last + 1),
             ids.tolist(),
@@ -198,7 +206,7 @@ class MemoryStore(Session):
             [packed_value(value) for value in values],
             checked_metadata(metadata),
             _checked_labels(labels, n),
-            [None] * n if features is None else [row.tobytes() for row in features],
+            features,
             [created for created, _ in times],
             [expires for _, expires in times],
             [image.at + 1] * n,
@@ -209,35 +217,24 @@ class MemoryStore(Session):
             "insert",
             [first, last],
             memories=memories,
-            ended=[*ended, *((memories[i].record, memories[i].seal) for i in overtaken)],
+            ended=[*map(image.stub, leaving), *((memories[i].record, memories[i].seal) for i in passing)],
             next_id=next_id,
             facts=None if "keys" in self._facts else {"keys": list(kind)},
         )
-        image.insert(memories, kind, self._database)
+        image.insert(memories, kind)
         image.at = event.at
         return ids
 
-    def _take_ids(self, image: Image, ids: np.ndarray) -> tuple[int, list[tuple[int, bytes]], list[int]]:
-        """Give ids to the memories of a batch that have none yet.
-
-        Returns the next free id, the stubs of memories that are replaced, and which of the batch a later one replaces.
-        """
+    def _take_ids(self, ids: np.ndarray) -> int:
+        """Give ids to the memories of a batch that have none yet; returns the next free one."""
         next_id = self._state.next_id
-        if np.all(ids == NONE):
-            ids[:] = np.arange(next_id, next_id + len(ids))
-            return next_id + len(ids), [], []
-        replaced, overtaken = [], []
-        places: dict[int, int] = {}
         for i, given in enumerate(ids.tolist()):
-            id = next_id if given == NONE else given
-            next_id = max(next_id, id + 1)
-            if id in places:
-                overtaken.append(places[id])
-            elif id in image.tree:
-                replaced.append(image.records.stub(image.tree.get(id)))
-            places[id] = i
-            ids[i] = id
-        return next_id, replaced, overtaken
+            if given == NONE:
+                ids[i] = given = next_id
+            next_id = max(next_id, given + 1)
+        if next_id > options.MOST:
+            raise InvalidOption(f"ids go up to 2**62 - 1; the next would be {next_id}")
+        return next_id
 
     def remove(self, id: int) -> None:
         """Forget a memory; `UnknownId` where there is none."""
@@ -245,12 +242,12 @@ class MemoryStore(Session):
 
     def remove_many(self, ids: Iterable[int]) -> None:
         """Forget memories, all or none of them; `UnknownId` where one is not there."""
+        asked = options.listed(ids)
         with self._writing() as image:
-            there = list(dict.fromkeys(ids))
-            for id in there:
+            for id in asked:
                 self._there(id)
-            if there:
-                self._remove(image, [int(id) for id in there])
+            if asked:
+                self._remove(image, list(dict.fromkeys(map(int, asked))))
 
     # ---- learning
 
@@ -265,7 +262,8 @@ class MemoryStore(Session):
             receipt, question = tokens.read(receipt_id, self._identity)
             if rewards and "keys" in self._facts:
                 key_codec.check_key(self._facts["keys"], question.key)
-            given = dict(zip(rewards, options.rewards_for(len(rewards), rewards.values()).tolist(), strict=True))
+            values = options.rewards_for(len(rewards), rewards.values()).tolist()
+            given = {id: reward for id, reward in zip(rewards, values, strict=True) if not math.isnan(reward)}
             return self._teach(image, [(receipt, question, given)])
 
     def update(self, hits: StoredHits | str, rewards: Any) -> Learned:
@@ -306,7 +304,9 @@ class MemoryStore(Session):
             if known is None:
                 lessons.append(sealed(Lesson, number, receipt, question.packed(), at))
             first = state.next_reward + len(rewards)
-            rewards += [sealed(Reward, first + i, number, id, reward, now, at) for i, (id, reward) in enumerate(new.items())]
+            rewards += [
+                sealed(Reward, first + i, number, id, reward + 0.0, now, at) for i, (id, reward) in enumerate(new.items())
+            ]
             taught.append((question, new))
         if not taught:
             return Learned(0, 0)
@@ -377,15 +377,25 @@ class MemoryStore(Session):
     ) -> StoredHitMatrix:
         """Answer a batch of queries, as a loop over `query` would; one filter for all."""
         image = self._current()
-        asked: dict[str, Any] = {"explore": explore, "beam": beam, "draw": draw}
-        found = image.tree.query_many(X, k, exclude=exclude, threads=threads, **asked)
-        if where is not None or image.records.next_expiry <= time.time():
-            for i in range(len(found)):
-                row = X[i] if not hasattr(X, "tocsr") else X.tocsr()[i]
-                hits = filtered(image, row, k, where, None if exclude is None else exclude[i], **asked)
-                found.ids[i], found.scores[i] = NONE, -np.inf
-                found.ids[i, : len(hits)], found.scores[i, : len(hits)] = hits.ids, hits.scores
-        return StoredHitMatrix(image, found)
+        asked: dict[str, Any] = {"explore": explore, "beam": beam}
+        if where is None and image.records.next_expiry > time.time():
+            found = image.tree.query_many(X, k, exclude=exclude, draw=draw, threads=threads, **asked)
+            return StoredHitMatrix(image, found)
+        # Checks everything that is asked, and says how the keys are kept.
+        blank = image.tree.query_many(X, k, exclude=exclude, draw=0, threads=threads)
+        rows = X.tocsr() if hasattr(X, "tocsr") else X
+        hits = [
+            filtered(image, rows[i], k, where, None if exclude is None else exclude[i],
+                     draw=None if draw is None else draw + i, **asked)
+            for i in range(len(blank))
+        ]  # fmt: skip
+        return StoredHitMatrix.of(image, hits, blank)
+
+    def compare(self, x: Any, ids: Iterable[int]) -> np.ndarray:
+        """How well some memories fit a key, each looked at: one score for each id, minus infinity where there is none."""
+        asked = options.listed(ids)
+        there = np.array([id in self for id in asked], bool)
+        return np.where(there, self._current().tree.compare(x, asked), -np.inf)
 
     # ---- looking inside
 
@@ -395,17 +405,18 @@ class MemoryStore(Session):
 
     def explain(self, x: Any, k: int = 5) -> Explanation:
         """Why a query for x returns what it does."""
-        image = self._current()
+        image, now = self._current(), time.time()
         told = image.tree.explain(x, k)
         candidates = [
             replace(candidate, hit=candidate.hit._replace(value=image.records.value(candidate.hit.value)))
             for candidate in told.candidates
+            if image.records.expires.item(candidate.hit.value) > now
         ]
         return replace(told, candidates=tuple(candidates))
 
-    def draw(self, ax: Any = None, *, depth: int = 4) -> Any:
-        """A picture of the tree: as text, or with matplotlib on the axes given (`ax=True` makes some)."""
-        return self._current().tree.draw(ax, depth=depth)
+    def draw(self, ax: Any = None, *, depth: int = 4, names: Mapping[Any, str] | None = None) -> Any:
+        """A picture of the tree, as `MemoryTree.draw` makes it."""
+        return self._current().tree.draw(ax, depth=depth, names=names)
 
     # ---- upkeep
 
@@ -448,9 +459,26 @@ def _one_each(what: str, n: int, given: Any, one_for_all: bool) -> Sequence[Any]
 def _checked_labels(labels: Sequence[Any], n: int) -> list[str | int | None]:
     """Labels that the tree takes and the database can hold."""
     options.codes_for(labels, n, {})
+    for label in labels:
+        if isinstance(label, str) and not _is_text(label):
+            raise InvalidOption(f"a label cannot be kept that is no proper text: {label!r:.80}")
     if any(isinstance(label, int) and not -(2**63) <= label < 2**63 for label in labels):
         raise InvalidOption("a label that is a number has at most 64 bits")
     return [int(label) if isinstance(label, np.integer) else label for label in labels]
+
+
+def _is_text(text: str) -> bool:
+    """Whether all of it can be written as UTF-8."""
+    return text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text)
+
+
+def _checked_features(features: Any, n: int, core: Any) -> list[bytes | None]:
+    """Features as bytes for each memory; None where there are none."""
+    if features is None:
+        return [None] * n
+    if isinstance(features, list) and len(features) == n and any(row is None for row in features):
+        return [None if row is None else options.features_for([row], 1, core)[0].tobytes() for row in features]
+    return [row.tobytes() for row in options.features_for(features, n, core)]
 
 
 def _times(now: float, ttl: Any) -> tuple[float, float | None]:
@@ -462,7 +490,7 @@ def _times(now: float, ttl: Any) -> tuple[float, float | None]:
 
 def _moment(given: Any, default: Any) -> Any:
     """A moment in seconds since 1970, or a default."""
-    return default if given is None else options.within("a time", given, -1e15, 1e15)
+    return default if given is None else options.within("a time", given, -1e15, 1e15) + 0.0  # the database knows no -0.0
 
 
 def _new_rewards(question: Question, told: dict[int, float], known: dict[int, float]) -> dict[int, float]:

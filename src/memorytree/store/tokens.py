@@ -66,7 +66,10 @@ def read(token: Any, store: bytes) -> tuple[bytes, Question]:
             raise ValueError(f"it has format {number}, this version reads {FORMAT}")
         question = Question.unpacked(inner)
         decision = np.array(question.decision, np.int64)
-        np.array(question.ids, np.int64)
+        if not isinstance(question.ids, list) or any(type(id) is not int or not 0 <= id < 2**62 for id in question.ids):
+            raise ValueError("its ids are none")
+        if not isinstance(question.key, bytes) or type(question.lineage) is not int:
+            raise ValueError("it has no key")
         if decision.shape != (len(DECISION),) or decision[0] not in (0, 1, 2):
             raise ValueError("its decision is none")
     except (ValueError, TypeError, OverflowError, binascii.Error, msgpack.UnpackException) as error:

@@ -9,14 +9,17 @@ import socket
 import time
 from pathlib import Path
 
-from memorytree.errors import StoreLocked
+from memorytree.errors import StoreError, StoreLocked
 
 
 class WriterLock:
     """The right to write to a store, held until it is released or the process ends."""
 
     def __init__(self, path: Path):
-        self._file = open(path, "a+", encoding="utf8")  # noqa: SIM115  (held until release)
+        try:
+            self._file = open(path, "a+", encoding="utf8")  # noqa: SIM115  (held until release)
+        except OSError as error:
+            raise StoreError(f"{path.parent} cannot be written to: {error}") from error
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -24,10 +27,13 @@ class WriterLock:
             holder = self._file.read()
             self._file.close()
             raise StoreLocked(f"{path.parent} is being written to by {_named(holder)}; one writer at a time") from None
-        self._file.truncate(0)
         who = {"process": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
-        json.dump(who, self._file)
-        self._file.flush()
+        try:
+            self._file.truncate(0)
+            json.dump(who, self._file)
+            self._file.flush()
+        except OSError:
+            pass  # on a full disk nobody learns who writes, but whoever has the lock may read and remove
 
     def release(self) -> None:
         """Let others write."""

@@ -1,0 +1,81 @@
+import numpy as np
+import pytest
+
+import memorytree
+from memorytree.cli import input
+
+
+def test_a_copy_answers_as_the_original(store):
+    exported = store("export").out
+    store("init", "--store", "copy", "--seed", 0)
+    assert store("import", "--store", "copy", "--json", input=exported).json == {"imported": 4}
+    assert store("export", "--store", "copy").out == exported
+    hits = [store("recall", "Ada plays", "--json", "--store", place).json["hits"] for place in ("memories", "copy")]
+    assert hits[0] == hits[1]
+
+
+def test_by_file(store, tmp_path):
+    assert store("export", "out.jsonl").out == "out.jsonl holds 4 memories\n"
+    assert (tmp_path / "out.jsonl").read_text() == store("export").out
+    assert store("export", "out.jsonl", "--json").json == {"file": "out.jsonl", "exported": 4}
+    store("forget", 0, 1)
+    assert store("import", "out.jsonl").out == "imported 4 memories\n"
+    assert len(store("export").lines) == 4
+
+
+def test_any_store(run, tmp_path, rng):
+    X = rng.normal(size=(30, 4)).astype(np.float32)
+    for name in ("one", "two"):
+        memorytree.open(tmp_path / name, seed=0).close()
+    with memorytree.open(tmp_path / "one") as made:
+        made.insert_many(X, [{"row": i, "blob": bytes([i])} for i in range(30)])
+    run("import", "--store", "two", input=run("export", "--store", "one").out)
+    with memorytree.open(tmp_path / "two", mode="r") as copied:
+        assert copied[7] == {"row": 7, "blob": b"\x07"}
+        assert copied.query(X[7])[0].id == 7
+
+
+def test_all_or_none(store):
+    good = store("export").out
+    bad = good.replace('"id": 0', '"id": 50') + '{"value": "no key"}\n'
+    assert "line 5 is not a memory" in store("import", input=bad, code=2).err
+    assert len(store("export").lines) == 4
+
+
+def test_what_is_not_there(store, monkeypatch):
+    assert store("import", "missing.jsonl", code=2).out == ""
+    assert store("export", "no/such/folder/out.jsonl", code=3).err.startswith("memorytree: ")
+    monkeypatch.setattr(input, "somebody_types", lambda: True)
+    assert "pipe it in" in store("import", code=2).err
+
+
+def test_input_that_is_no_text(store, tmp_path):
+    (tmp_path / "latin.jsonl").write_bytes('{"text": "caf\u00e9"}'.encode("latin1"))
+    assert "UTF-8" in store("import", "latin.jsonl", code=2).err
+
+
+def test_backup_is_a_store(store):
+    assert store("backup", "copies/monday", "--json").json == {"backup": "copies/monday", "memories": 4}
+    assert store("export", "--store", "copies/monday").out == store("export").out
+    assert store("verify", "--store", "copies/monday", "--json").json["ok"]
+
+
+def test_backup_overwrites_nothing(store):
+    store("backup", "copy")
+    assert "new directory" in store("backup", "copy", code=3).err
+
+
+@pytest.mark.parametrize("command", ["export", "stats", "recall", "explain", "draw", "verify", "backup"])
+def test_reading_goes_on_beside_a_writer(store, command, tmp_path):
+    arguments = {"recall": ["tea"], "explain": ["tea"], "backup": ["copy"]}.get(command, [])
+    with memorytree.open(tmp_path / "memories"):
+        told = store(command, *arguments, "--json")
+    assert all(isinstance(line, dict) for line in told.lines)
+
+
+@pytest.mark.parametrize("command", ["remember", "forget", "reward", "import", "repair"])
+def test_writing_beside_a_writer_is_refused(store, command, tmp_path):
+    receipt = store("recall", "tea", "--json").json["receipt"]
+    arguments = {"remember": ["x"], "forget": ["1"], "reward": [receipt, "1=1"]}.get(command, [])
+    with memorytree.open(tmp_path / "memories"):
+        assert "one writer at a time" in store(command, *arguments, input="", code=4).err
