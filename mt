@@ -14,6 +14,7 @@ usage: ./mt COMMAND [ARGUMENTS]
 
   demo      learn a few-shot task from the docstrings on this machine and watch it happen
   test      lint, types, all tests, then the engine's tests with bounds checks (arguments go to the first pytest)
+  lab       the paper's tables and figures beside the systems it names; "./mt lab list" shows them
   bench     speed and accuracy beside other systems; "./mt bench --help" lists the benchmarks
   crash     kill a writing process again and again ("./mt crash 1000") and see that a store loses nothing
   damage    flip every byte of a small store, and cut its log after every byte; half an hour
@@ -90,6 +91,10 @@ case $command in
 demo)
     need demo
     exec "$python" -P -m memorytree.demo "$@"
+    ;;
+lab)
+    need lab
+    exec "$python" -P -m memorytree lab "$@"
     ;;
 bench)
     need bench

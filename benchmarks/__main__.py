@@ -8,8 +8,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks.data import DataMissingError, data_folder
 from benchmarks.report import Job, print_report, write_report
+from memorytree.errors import DataMissing
+from memorytree.lab.datasets import data_folder
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -17,11 +18,9 @@ BENCHMARKS = {
     "vw": "Vowpal Wabbit's memory tree, dense keys",
     "sparse": "Vowpal Wabbit's memory tree, TF-IDF keys",
     "recall": "exact scan and hnswlib: recall against time, and building",
-    "growth": "the tree itself from 10,000 to 1,000,000 memories",
     "learning": "the classifier: error, query and fit time beside exact 1-NN and Vowpal Wabbit",
     "rewards": "the classifier taught by rewards only, and its controls",
     "multilabel": "the multi-label classifier, its controls, and its peers",
-    "online": "one pass, every row predicted first: beside Vowpal Wabbit's learners",
     "retrieval": "images by captions: beside exact search and a ridge map, with shuffled rewards",
     "locomo": "evidence for questions about long conversations: beside BM25 and TF-IDF, before and after feedback",
     "space": "the learned space searched by memorytree and by hnswlib: error against time",
@@ -69,7 +68,7 @@ def main() -> int:
             job = Job(quick=chosen.quick, data=data_folder(chosen.data), seed=chosen.seed, step=step)
             try:
                 report = importlib.import_module(f"benchmarks.{name}").run(job)
-            except DataMissingError as missing:
+            except DataMissing as missing:
                 left_out += 1
                 progress.stop()
                 console.print(f"{name}: left out. {missing}", highlight=False, soft_wrap=True)

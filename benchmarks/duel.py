@@ -11,9 +11,12 @@ from statistics import mean, stdev
 import numpy as np
 import scipy.sparse as sp
 
-from benchmarks import child, data, peer_vw
-from benchmarks.measure import installed
+from benchmarks import peer_vw
 from benchmarks.report import Job, Report, Table
+from memorytree.lab import process
+from memorytree.lab.measuring import installed
+from memorytree.lab.peers.exact import nearest_rows
+from memorytree.lab.peers.vowpal import memory_tree_options
 
 BALANCE, LEAF_FACTOR, REROUTES = 0.9, 4, 5
 RATES = (0.001, 0.1)  # the authors' scripts use the first; the second often errs less
@@ -49,7 +52,7 @@ class Contest:
 
 def nearest_error(contest: Contest) -> float:
     """Return the error of exact nearest neighbours (Euclidean), for orientation."""
-    found = data.nearest(contest.train, contest.test)
+    found = nearest_rows(contest.train, contest.test)
     return float(np.mean(contest.labels[found] != contest.answers))
 
 
@@ -62,7 +65,7 @@ def fight(contest: Contest, job: Job) -> dict[str, list[dict]]:
     arrays = {name: getattr(contest, name) for name in ("train", "labels", "test", "answers")}
     for seed in range(job.seed, job.seed + contest.seeds):
         order = np.random.default_rng(seed).permutation(rows)
-        with child.Arrays(**arrays, order=order) as folder:
+        with process.Arrays(**arrays, order=order) as folder:
             common = {"folder": folder, "seed": seed, "rows": rows, "features": features, "repeats": 3}
             if installed("vowpalwabbit"):
                 peer_vw.write_examples(Path(folder) / "train.vw", contest.train[order], contest.labels[order])
@@ -70,12 +73,12 @@ def fight(contest: Contest, job: Job) -> dict[str, list[dict]]:
                 for rate in RATES:
                     name = f"VW, rate {rate}"
                     job.step(f"{contest.name}, seed {seed}, {name}")
-                    spec = {**common, "options": peer_vw.options(rows, **settings, rate=rate)}
-                    runs.setdefault(name, []).append(child.call("benchmarks.peer_vw:measure", spec))
+                    spec = {**common, "options": memory_tree_options(rows, **settings, rate=rate)}
+                    runs.setdefault(name, []).append(process.call("benchmarks.peer_vw:measure", spec))
             job.step(f"{contest.name}, seed {seed}, memorytree")
             options = {**settings, "routing": "paper", "center": contest.center, "seed": seed}
             spec = {**common, "options": options, "consistency": contest.consistency}
-            runs.setdefault("memorytree", []).append(child.call("benchmarks.ours:measure", spec))
+            runs.setdefault("memorytree", []).append(process.call("benchmarks.ours:measure", spec))
     return runs
 
 

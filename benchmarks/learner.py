@@ -5,11 +5,11 @@ from unittest import mock
 
 import numpy as np
 
-from benchmarks.child import load
-from benchmarks.data import TEST_ROWS
-from benchmarks.measure import cpu_seconds
 from memorytree import MemoryTree
-from memorytree.estimators import MemoryTreeClassifier, progressive
+from memorytree.estimators import MemoryTreeClassifier
+from memorytree.lab.datasets import TEST_ROWS
+from memorytree.lab.measuring import cpu_seconds
+from memorytree.lab.process import read as load
 
 WARMING = 400
 
@@ -57,13 +57,3 @@ def measure(spec: dict) -> dict:
         "fit_s": fit_s,
         "wrong": wrong.astype(int).tolist(),
     }
-
-
-def progress(spec: dict) -> dict:
-    """Predict each row, then learn from it, one at a time."""
-    train, labels = load(spec["folder"], "train"), load(spec["folder"], "labels")
-    # Rows of two dimensions: the form in which single rows reach the classifier.
-    rows = [train[row : row + 1] for row in range(len(labels))]
-    progressive(classifier(spec), zip(rows[:WARMING], labels[:WARMING].tolist(), strict=True))
-    spent, found = cpu_seconds(lambda: progressive(classifier(spec), zip(rows, labels.tolist(), strict=True)))
-    return {"error": found.error, "bits": found.entropy_reduction, "curve": found.curve, "cpu_s": spent}

@@ -15,16 +15,20 @@ from statistics import mean, stdev
 import numpy as np
 import scipy.sparse as sp
 
-from benchmarks import child, data, peer_vw
-from benchmarks.measure import installed
+from benchmarks import peer_vw
 from benchmarks.report import Job, Report, Table
+from memorytree.lab import process
+from memorytree.lab.datasets import TEST_ROWS
+from memorytree.lab.measuring import installed
+from memorytree.lab.peers.exact import nearest_rows
+from memorytree.lab.peers.vowpal import memory_tree_options
 
 # Error and µs a query to reach; None: no worse than exact 1-NN.
 GOALS = {
-    "omniglot 1-shot": (0.80, 20),
-    "omniglot 15-shot": (0.44, 40),
-    "wikipara 1-shot": (None, 30),
-    "wikipara 3-shot": (0.48, 80),
+    "omniglot-1": (0.80, 20),
+    "omniglot-15": (0.44, 40),
+    "wikipara-1": (None, 30),
+    "wikipara-3": (0.48, 80),
     "clinc150": (0.09, 20),
 }
 PASSES = 3
@@ -43,7 +47,7 @@ def run(job: Job) -> Report:
     )
     job.step("starting", len(GOALS) * (len(seeds) + peer))
     for name, (goal, us) in GOALS.items():
-        runs, wrong, nearest_wrong = measure(name, job, tests=data.TEST_ROWS if goal else None)
+        runs, wrong, nearest_wrong = measure(name, job, tests=TEST_ROWS if goal else None)
         report.runs[name] = runs
         errors, fits = ([one[figure] for one in runs["memorytree"]] for figure in ("error", "fit_s"))
         query_us = min(one["query_us"] for one in runs["memorytree"])
@@ -69,14 +73,14 @@ def run(job: Job) -> Report:
 
 def measure(name: str, job: Job, tests: int | None):
     """Return the figures of all systems; how often each test row was wrong, over seeds; and where exact 1-NN is wrong."""
-    rows = train, labels, test, answers = data.standing(name, job, tests)
-    nearest_wrong = labels[data.nearest(train, test)] != answers
-    runs: dict = {"rows": len(labels), "exact 1-NN": float(nearest_wrong[: data.TEST_ROWS].mean()), "memorytree": []}
-    with child.Arrays(train=train, labels=labels, test=test, answers=answers) as folder:
+    rows = train, labels, test, answers = job.load(name, tests=tests).parts
+    nearest_wrong = labels[nearest_rows(train, test)] != answers
+    runs: dict = {"rows": len(labels), "exact 1-NN": float(nearest_wrong[:TEST_ROWS].mean()), "memorytree": []}
+    with process.Arrays(train=train, labels=labels, test=test, answers=answers) as folder:
         for seed in job.seeds():
             job.step(f"{name}, seed {seed}")
             spec = {"folder": folder, "seed": seed, "repeats": 5}
-            runs["memorytree"].append(child.call("benchmarks.learner:measure", spec))
+            runs["memorytree"].append(process.call("benchmarks.learner:measure", spec))
         if installed("vowpalwabbit"):
             job.step(f"{name}, VW")
             runs["VW"] = fit_vw(folder, rows, job.seed)
@@ -94,8 +98,8 @@ def interval(differences) -> tuple[float, float, float]:
 def fit_vw(folder: str, rows, seed: int) -> dict:
     train, labels, test, _ = rows
     peer_vw.write_examples(Path(folder) / "train.vw", train, labels)
-    peer_vw.write_examples(Path(folder) / "test.vw", test[: data.TEST_ROWS])
+    peer_vw.write_examples(Path(folder) / "test.vw", test[:TEST_ROWS])
     features = train.nnz if sp.issparse(train) else int(np.count_nonzero(train))
     spec = {"folder": folder, "seed": seed, "rows": len(labels), "features": features, "repeats": 1, "passes": PASSES}
-    options = peer_vw.options(len(labels), **SETTINGS, passes=PASSES)
-    return child.call("benchmarks.peer_vw:measure", {**spec, "options": options})
+    options = memory_tree_options(len(labels), **SETTINGS, passes=PASSES)
+    return process.call("benchmarks.peer_vw:measure", {**spec, "options": options})

@@ -19,11 +19,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from benchmarks import data
-from benchmarks.data import Conversation
-from benchmarks.measure import installed
+from benchmarks.conversations import LOCOMO_KINDS, Conversation, locomo
 from benchmarks.report import Job, Report, Table
 from memorytree import TextMemory
+from memorytree.lab.measuring import installed
 from memorytree.text import words_of
 
 TUNED_ON = 3  # the first conversations
@@ -40,7 +39,7 @@ BM25 = "BM25"
 
 
 def run(job: Job) -> Report:
-    conversations = data.locomo(job.data, conversations=TUNED_ON + 1 if job.quick else None)[TUNED_ON:]
+    conversations = locomo(job.data, conversations=TUNED_ON + 1 if job.quick else None)[TUNED_ON:]
     report = Report("Evidence for questions about conversations", __doc__)
     job.step("starting", len(conversations) * (1 + len(FEEDBACK)))
     recalls: dict[str, list[float]] = {}
@@ -188,7 +187,7 @@ def tell(report: Report, recalls: dict, learned: dict, asked: list[tuple[str, st
 
 def by_kind(recalls: dict, taught: dict, kinds: np.ndarray) -> Table:
     table = Table("Recall at 10 by kind of question", ["", "questions", *recalls, *taught])
-    for kind in data.LOCOMO_KINDS.values():
+    for kind in LOCOMO_KINDS.values():
         of_kind = kinds == kind
         every = [*recalls.values(), *taught.values()]
         table.add(kind, int(of_kind.sum()), *(float(np.nanmean(np.array(values)[of_kind])) for values in every))

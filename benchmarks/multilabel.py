@@ -12,9 +12,9 @@ loss on the test rows is lowest). VW never writes its predictions down; its HL i
 
 from statistics import mean, stdev
 
-from benchmarks import child, data
-from benchmarks.measure import installed
 from benchmarks.report import Job, Report, Table
+from memorytree.lab import process
+from memorytree.lab.measuring import installed
 
 GOALS = {
     "bibtex": {"hl": 1.92, "p1": 64.5, "p5": 29.1, "query_us": 40},
@@ -37,8 +37,10 @@ def run(job: Job) -> Report:
     table = Table(f"{len(seeds)} seeds", columns)
     job.step("starting", sum(len(seeds) + 2 * len(job.seeds(CONTROLLED[name])) + 1 for name in GOALS) + 1 + 3 * vw)
     for name, goals in GOALS.items():
-        rows = data.MULTILABEL[name](job.data, rows=1500 if job.quick else None)
-        runs = report.runs[name] = measure(name, rows, job)
+        runs = report.runs[name] = measure(name, job)
+        for peer in [peer for peer, found in runs.items() if found[0].get("status", "ok") != "ok"]:
+            told = runs.pop(peer)[0]
+            report.missing.append(f"{name}, {peer}: {told['status']} {told.get('why', '')}".strip())
         for system, found in runs.items():
             figures = {figure: average(found, figure) for figure in FIGURES}
             firsts = [one["p1"] for one in found if "p1" in one]
@@ -68,28 +70,35 @@ def average(found: list[dict], figure: str) -> float | None:
     return min(values) if figure == "query_us" else mean(values)
 
 
-def measure(name: str, rows, job: Job) -> dict[str, list[dict]]:
-    train, labels, test, truth = rows
+def measure(name: str, job: Job) -> dict[str, list[dict]]:
+    train, labels, test, truth = job.load(name).parts
     runs: dict[str, list[dict]] = {kind: [] for kind in KINDS}
-    with child.Arrays(train=train, labels=labels, test=test, truth=truth) as folder:
+    with process.Arrays(train=train, labels=labels, test=test, truth=truth) as folder:
         for seed in job.seeds():
             for kind, options in KINDS.items():
                 if options and seed not in job.seeds(CONTROLLED[name]):
                     continue
                 job.step(f"{name}, seed {seed}, {kind}")
                 spec = {"folder": folder, "seed": seed, "repeats": 3, **options}
-                runs[kind].append(child.call("benchmarks.labeler:measure", spec))
-        job.step(f"{name}, exact neighbours")
-        spec = {"folder": folder, "k": 20 if name == "bibtex" else 40}
-        runs["exact neighbours"] = [child.call("benchmarks.labeler:neighbours", spec)]
-        if name == "bibtex":
-            job.step(f"{name}, one against all")
-            runs["one against all"] = [child.call("benchmarks.labeler:one_against_all", spec)]
-            for rate in VW_RATES if installed("vowpalwabbit") else ():
-                job.step(f"{name}, VW at rate {rate}")
-                spec = {"folder": folder, "seed": job.seed, "rate": rate}
-                runs[f"VW, rate {rate}"] = [child.call("benchmarks.labeler:vowpal_wabbit", spec)]
+                runs[kind].append(process.call("benchmarks.labeler:measure", spec))
+    job.step(f"{name}, exact neighbours")
+    runs["exact neighbours"] = [rival("exact-1nn", name, job)]
+    if name == "bibtex":
+        job.step(f"{name}, one against all")
+        runs["one against all"] = [rival("linear", name, job)]
+        for rate in VW_RATES if installed("vowpalwabbit") else ():
+            job.step(f"{name}, VW at rate {rate}")
+            runs[f"VW, rate {rate}"] = [rival("vw-oas", name, job, rate=rate)]
     return runs
+
+
+def rival(peer: str, name: str, job: Job, **options) -> dict:
+    """Return the figures of one of the lab's peers under the names that they have here."""
+    found = process.measure(peer, name, seed=job.seed, data=job.data, quick=job.quick, options=options)
+    if found["status"] != "ok":
+        return found
+    ranked = {f"p{k}": 100 * found[f"p{k}"] for k in (1, 3, 5) if found[f"p{k}"] is not None}
+    return {"hl": found["hamming"], **ranked, "query_us": found["query_us"], "fit_s": found["fit_s"]}
 
 
 def compare_with_vw(report: Report, runs: dict) -> None:

@@ -5,10 +5,10 @@ import time
 import numpy as np
 import scipy.sparse as sp
 
-from benchmarks.child import load
-from benchmarks.measure import cpu_seconds, resident_bytes
 from memorytree import MemoryTree
 from memorytree.engine import kernels
+from memorytree.lab.measuring import cpu_seconds, resident_bytes
+from memorytree.lab.process import read as load
 
 
 def insert_all(keys, values, **options):

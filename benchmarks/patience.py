@@ -10,35 +10,38 @@ import subprocess
 import sys
 import tempfile
 import time
+from pathlib import Path
 
-from benchmarks import child, data
-from benchmarks.measure import cpu_seconds
 from benchmarks.report import Job, Report, Table
+from memorytree.errors import DataMissing
+from memorytree.lab import process
+from memorytree.lab.datasets.made import Clusters
+from memorytree.lab.measuring import cpu_seconds
 
 IMPORT = "import time; start = time.perf_counter(); import memorytree; print(time.perf_counter() - start)"
 
 
 def quickstart() -> str:
     """Return the README's first Python example."""
-    readme = child.ROOT / "README.md"
+    readme = Path(__file__).resolve().parent.parent / "README.md"
     found = re.search(r"^```python\n(.*?)^```", readme.read_text(encoding="utf8") if readme.exists() else "", re.M | re.S)
     if not found:
-        raise data.DataMissingError("README.md has no Python example to time")
+        raise DataMissing("README.md has no Python example to time")
     return found.group(1)
 
 
 def run_python(code: str, cache: str) -> tuple[float, float, str]:
     """Run code in a fresh interpreter: wall-clock seconds to the first line it prints and to its end, and that line."""
     start = time.perf_counter()
-    env = child.environment(NUMBA_CACHE_DIR=cache)
+    env = process.environment(NUMBA_CACHE_DIR=cache)
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen([sys.executable, "-u", "-c", code], text=True, cwd=cache, env=env, **pipes) as process:
-        first = process.stdout.readline()
+    with subprocess.Popen([sys.executable, "-u", "-c", code], text=True, cwd=cache, env=env, **pipes) as python:
+        first = python.stdout.readline()
         answered = time.perf_counter() - start
-        _, complaints = process.communicate()
+        _, complaints = python.communicate()
         ended = time.perf_counter() - start
-    if process.returncode:
-        raise child.ChildError(f"the example failed: {complaints.strip()[-2000:]}")
+    if python.returncode:
+        raise process.ChildError(f"the example failed: {complaints.strip()[-2000:]}")
     return answered, ended, first
 
 
@@ -46,7 +49,7 @@ def measure_calls(spec: dict) -> dict:
     """Time single calls, chunk by chunk, in this process."""
     from benchmarks import ours
 
-    clusters = data.Clusters(100, seed=spec["seed"])
+    clusters = Clusters(100, seed=spec["seed"])
     options = {"routing": "principal", "seed": spec["seed"]}
     keys, labels = clusters.draw(10_000)
     ours.warm_up(keys, **options)
@@ -75,7 +78,7 @@ def run(job: Job) -> Report:
         job.step("import")
         imported = min(float(run_python(IMPORT, cache)[2]) for _ in range(repeats))
     job.step("single calls")
-    calls = child.call("benchmarks.patience:measure_calls", {"seed": job.seed, "chunks": 5 if job.quick else 20})
+    calls = process.call("benchmarks.patience:measure_calls", {"seed": job.seed, "chunks": 5 if job.quick else 20})
 
     starts = Table("Starting, wall-clock s", ["", "to the first answer", "to the end"])
     starts.add("README example, empty Numba cache", cold, cold_end)

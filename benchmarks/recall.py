@@ -8,9 +8,11 @@ query, the least of several runs; queries of hnswlib and ours go in as one batch
 
 import numpy as np
 
-from benchmarks import data, ours, peer_hnsw
-from benchmarks.measure import cpu_seconds, installed
+from benchmarks import ours
 from benchmarks.report import Job, Report, Table
+from memorytree.lab.datasets.made import Clusters
+from memorytree.lab.measuring import cpu_seconds, installed
+from memorytree.lab.peers.approximate import ask_hnsw, hnsw_of
 
 K = 10
 OPTIONS = {"routing": "principal", "seed": 0}
@@ -52,7 +54,7 @@ def curve(search, settings, queries, truth, repeats, say):
 
 def run(job: Job) -> Report:
     rows, asked, repeats = (10_000, 200, 2) if job.quick else (100_000, 2_000, 3)
-    clusters = data.Clusters(rows // 100, seed=job.seed)
+    clusters = Clusters(rows // 100, seed=job.seed)
     keys, _ = clusters.draw(rows)
     queries, _ = clusters.draw(asked)
     job.step("exact scan", 3 + len(BEAMS) + (1 + len(EFS)) * installed("hnswlib"))
@@ -86,8 +88,8 @@ def run(job: Job) -> Report:
         measure(
             "hnswlib",
             "ef",
-            lambda: peer_hnsw.build(keys),
-            lambda index, ef: peer_hnsw.search(index, queries, K, ef),
+            lambda: hnsw_of(keys),
+            lambda index, ef: ask_hnsw(index, queries, K, ef),
             EFS,
         )
     else:

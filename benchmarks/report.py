@@ -8,7 +8,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from benchmarks.measure import circumstances
+from memorytree.lab.datasets import TEST_ROWS, Dataset, load
+from memorytree.lab.measuring import circumstances
 
 
 @dataclass
@@ -19,6 +20,10 @@ class Job:
     data: Path | None
     seed: int
     step: Callable
+
+    def load(self, name: str, *, seed: int = 0, tests: int | None = TEST_ROWS) -> Dataset:
+        """Return a data set, or a few of its classes, rows or images for a quick run."""
+        return load(name, self.data, seed=seed, quick=self.quick, tests=tests)
 
     def seeds(self, many: int = 5) -> range:
         """Return the seeds to run: so many, or one for a quick run."""

@@ -12,17 +12,18 @@ the mean image was taken from both, so that an image that is a little like all o
 thread, one query at a time and all at once; growth is measured with single captions as keys, so that there are more of them.
 """
 
-import time
 from statistics import mean, stdev
 
 import numpy as np
-import scipy.sparse as sp
 
-from benchmarks import child, data
-from benchmarks.child import load
-from benchmarks.measure import cpu_seconds, peak_bytes
 from benchmarks.report import Job, Report, Table
 from memorytree.estimators import MemoryTreeRetriever, metrics, text_keys
+from memorytree.lab import process
+from memorytree.lab.datasets.standing import flickr_captions
+from memorytree.lab.measuring import cpu_seconds, peak_bytes
+from memorytree.lab.peers.base import Narrow
+from memorytree.lab.peers.exact import CountScan
+from memorytree.lab.process import read as load
 
 OURS = ("unsupervised", "supervised", "shuffled")
 SCAN, LEAN, INDEX, RIDGE = EXACT = (
@@ -31,7 +32,7 @@ SCAN, LEAN, INDEX, RIDGE = EXACT = (
     "TF-IDF, inverted index",
     "ridge map, all images",
 )
-PENALTIES = (1.0, 3.0, 10.0)
+PEERS = {LEAN: "exact-1nn-counts", INDEX: "exact-1nn", RIDGE: "linear"}
 SINGLY = 200  # queries that are asked one at a time
 COLUMNS = ["", "reward", "± over splits", "centred", "µs singly", "µs in a batch", "training CPU s"]
 
@@ -43,23 +44,23 @@ def run(job: Job) -> Report:
     job.step("starting", len(seeds) * (len(OURS) + 1) + len(sizes))
     runs: dict[str, list[dict]] = {name: [] for name in (*OURS, *EXACT)}
     for seed in seeds:
-        texts, images, asked, truth = data.flickr(job.data, seed, images=1000 if job.quick else None)
-        counts, keys = text_keys(tfidf=False), text_keys().fit(texts)
+        split, counts = job.load("flickr8k", seed=seed), text_keys(tfidf=False)
         arrays = {
-            "keys": keys.transform(texts).astype(np.float32),
-            "asked": keys.transform(asked).astype(np.float32),
-            "counts": counts.transform(texts).astype(np.float32),
-            "asked_counts": counts.transform(asked).astype(np.float32),
-            "images": images,
-            "truth": truth,
+            "keys": split.train,
+            "asked": split.test,
+            "counts": counts.transform(split.texts).astype(np.float32),
+            "asked_counts": counts.transform(split.test_texts).astype(np.float32),
+            "images": split.truth,
+            "truth": split.test_truth,
         }
-        with child.Arrays(**arrays) as folder:
+        with process.Arrays(**arrays) as folder:
             for name in OURS:
                 job.step(f"split {seed}, {name}")
-                runs[name].append(child.call("benchmarks.retrieval:ours", {"folder": folder, "seed": seed, "kind": name}))
+                runs[name].append(process.call("benchmarks.retrieval:ours", {"folder": folder, "seed": seed, "kind": name}))
             job.step(f"split {seed}, exact search")
-            for name, found in child.call("benchmarks.retrieval:exact", {"folder": folder, "seed": seed}).items():
-                runs[name].append(found)
+            runs[SCAN].append(process.call("benchmarks.retrieval:scanned", {"folder": folder}))
+            for name, peer in PEERS.items():
+                runs[name].append(rival(peer, seed, job))
     report.runs = {"splits": runs, "growth": growth(job, sizes)}
     table = Table(f"{len(seeds)} splits", COLUMNS)
     for name, found in runs.items():
@@ -140,98 +141,42 @@ def ours(spec: dict) -> dict:
     }
 
 
-def occurring(counts):
-    """Return rows with only the columns that occur, and a function that makes the same of a query."""
-    used, places = np.unique(counts.indices, return_inverse=True)
-    rows = sp.csr_matrix((counts.data, places.astype(np.int32), counts.indptr), shape=(counts.shape[0], len(used)))
-    column = np.full(counts.shape[1], -1)
-    column[used] = np.arange(len(used))
-
-    def narrowed(query):
-        at = column[query.indices]
-        return at[at >= 0], query.data[at >= 0]
-
-    return rows, narrowed
-
-
 def scan_of(counts):
     """Return exact Euclidean search among sparse rows as scikit-learn has it."""
     from sklearn.neighbors import NearestNeighbors
 
-    rows, narrowed = occurring(counts)
-    scan = NearestNeighbors(n_neighbors=1, algorithm="brute").fit(rows)
-
-    def answer(query):
-        at, weights = narrowed(query)
-        query = sp.csr_matrix((weights, at, [0, len(at)]), shape=(1, rows.shape[1]))
-        return int(scan.kneighbors(query, return_distance=False)[0, 0])
-
-    return answer
+    narrow = Narrow(counts)
+    scan = NearestNeighbors(n_neighbors=1, algorithm="brute").fit(narrow(counts))
+    return lambda query: int(scan.kneighbors(narrow(query), return_distance=False)[0, 0])
 
 
 def lean_scan_of(counts):
-    """Return the same with as little around it as can be: one product with a dense query."""
-    rows, narrowed = occurring(counts)
-    lengths = np.asarray(counts.multiply(counts).sum(axis=1)).ravel()
-
-    def answer(query):
-        at, weights = narrowed(query)
-        dense = np.zeros(rows.shape[1], np.float32)
-        dense[at] = weights
-        return int((lengths - 2 * (rows @ dense)).argmin())
-
-    return answer
+    """Return the same with as little around it as can be."""
+    scan = CountScan(counts)
+    return lambda query: int(scan.distances(scan.narrow(query)).argmin())
 
 
-def exact(spec: dict) -> dict:
-    """Exact search among all memories, by counts, by TF-IDF and by a ridge map."""
-    from sklearn.kernel_ridge import KernelRidge
+def scanned(spec: dict) -> dict:
+    """Exact search among all memories by scikit-learn."""
+    counts, asked, images, truth = (load(spec["folder"], name) for name in ("counts", "asked_counts", "images", "truth"))
+    answer = scan_of(counts)
+    answers = [answer(asked[i : i + 1]) for i in range(asked.shape[0])]
+    singly = one_by_one(answer, asked)
+    return {**judged(images, truth, answers), "singly_us": singly, "batch_us": singly, "train_s": 0.0}
 
-    names = ("keys", "asked", "counts", "asked_counts", "images", "truth")
-    keys, asked, counts, asked_counts, images, truth = (load(spec["folder"], name) for name in names)
-    columns = keys.T.tocsr()
-    held_out = keys.shape[0] // 10
 
-    def map_of(penalty, rows):
-        return KernelRidge(alpha=penalty).fit(keys[rows], images[rows])
-
-    def ridge_answers(model, queries, choices):
-        return (model.predict(queries) @ choices.T).argmax(axis=1)
-
-    def merit(penalty):
-        rest = slice(held_out, None)
-        found = ridge_answers(map_of(penalty, rest), keys[:held_out], images[rest])
-        return metrics.mean_reward(images[:held_out], images[rest][found])
-
-    start = time.process_time()
-    best = max(PENALTIES, key=merit)
-    ridge = map_of(best, slice(None))
-    spent = time.process_time() - start
-    weights = keys.T @ ridge.dual_coef_  # the same map, without going over all training rows
-    systems = {
-        SCAN: (scan_of(counts), asked_counts, 0.0),
-        LEAN: (lean_scan_of(counts), asked_counts, 0.0),
-        INDEX: (lambda query: int((query @ columns).toarray().argmax()), asked, 0.0),
-        RIDGE: (lambda query: int((images @ (query @ weights).T).argmax()), asked, spent),
-    }
-    batches = {
-        SCAN: None,
-        LEAN: None,
-        INDEX: lambda: (asked @ columns).toarray().argmax(axis=1),
-        RIDGE: lambda: ((asked @ weights) @ images.T).argmax(axis=1),
-    }
-    found = {}
-    for name, (answer, queries, train_s) in systems.items():
-        answers = [answer(queries[i : i + 1]) for i in range(queries.shape[0])]
-        singly = one_by_one(answer, queries)
-        spent = cpu_seconds(batches[name], 3)[0] / asked.shape[0] * 1e6 if batches[name] else singly
-        found[name] = {**judged(images, truth, answers), "singly_us": singly, "batch_us": spent, "train_s": train_s}
-    return found
+def rival(peer: str, seed: int, job: Job) -> dict:
+    """Return the figures of one of the lab's peers under the names that they have here."""
+    found = process.measure(peer, "flickr8k", seed=seed, data=job.data, quick=job.quick)
+    if found["status"] != "ok":
+        raise process.ChildError(f"{peer}: {found['status']} {found.get('why', '')}")
+    names = {"reward": "reward", "centred": "centred", "singly_us": "call_us", "batch_us": "query_us", "train_s": "fit_s"}
+    return {here: found[there] for here, there in names.items()}
 
 
 def growth(job: Job, sizes: list[int]) -> list[dict]:
     """Return the time of a query as memories come; their keys are single captions."""
-    texts, images = data.flickr_captions(job.data)
+    texts, images = flickr_captions(job.data)
     order = np.random.default_rng(job.seed).permutation(len(texts))[: sizes[-1] + 500]
     chosen = [texts[i] for i in order]
     keys = text_keys().fit(chosen[: sizes[-1]])
@@ -241,10 +186,10 @@ def growth(job: Job, sizes: list[int]) -> list[dict]:
         "images": images[order],
     }
     found = []
-    with child.Arrays(**arrays) as folder:
+    with process.Arrays(**arrays) as folder:
         for size in sizes:
             job.step(f"growth, {size:,} memories")
-            found.append(child.call("benchmarks.retrieval:grown", {"folder": folder, "seed": job.seed, "memories": size}))
+            found.append(process.call("benchmarks.retrieval:grown", {"folder": folder, "seed": job.seed, "memories": size}))
     return found
 
 

@@ -8,10 +8,10 @@ Differences are taken seed by seed. Standing splits, 2,000 test rows, CPU time o
 
 from statistics import mean, stdev
 
-from benchmarks import child, data
 from benchmarks.report import Job, Report, Table
+from memorytree.lab import process
 
-GOALS = {"omniglot 15-shot": 0.50, "clinc150": 0.13, "wikipara 3-shot": 0.54}
+GOALS = {"omniglot-15": 0.50, "clinc150": 0.13, "wikipara-3": 0.54}
 KINDS: dict[str, dict] = {
     "rewards": {"supervision": "reward"},
     "shuffled": {"supervision": "reward", "shuffled": True},
@@ -26,14 +26,14 @@ def run(job: Job) -> Report:
     table = Table(f"Rewards and controls, {len(seeds)} seeds", columns)
     job.step("starting", len(GOALS) * len(KINDS) * len(seeds))
     for name, goal in GOALS.items():
-        train, labels, test, answers = data.standing(name, job)
+        train, labels, test, answers = job.load(name).parts
         runs = report.runs[name] = {kind: [] for kind in KINDS}
-        with child.Arrays(train=train, labels=labels, test=test, answers=answers) as folder:
+        with process.Arrays(train=train, labels=labels, test=test, answers=answers) as folder:
             for seed in seeds:
                 for kind, options in KINDS.items():
                     job.step(f"{name}, seed {seed}, {kind}")
                     spec = {"folder": folder, "seed": seed, "repeats": 3, **options}
-                    found = child.call("benchmarks.learner:measure", spec)
+                    found = process.call("benchmarks.learner:measure", spec)
                     runs[kind].append({figure: found[figure] for figure in ("error", "query_us", "fit_s")})
         errors = {kind: [one["error"] for one in found] for kind, found in runs.items()}
         for kind, found in runs.items():

@@ -12,10 +12,13 @@ from statistics import mean
 
 import numpy as np
 
-from benchmarks import child, data, ours, peer_hnsw
-from benchmarks.measure import cpu_seconds, installed
+from benchmarks import ours
 from benchmarks.report import Job, Report, Table
 from memorytree import MemoryForest, MemoryTree
+from memorytree.lab import process
+from memorytree.lab.measuring import cpu_seconds, installed
+from memorytree.lab.peers.approximate import ask_hnsw, hnsw_of
+from memorytree.lab.peers.exact import nearest_rows
 
 HNSW = "hnswlib"
 TREES = (1, 2, 4)
@@ -45,9 +48,7 @@ def measure(spec: dict) -> dict:
 
     found = {}
     if installed(HNSW):
-        found[HNSW] = sweep(
-            lambda: peer_hnsw.build(keys), lambda index, ef: peer_hnsw.search(index, queries, 1, ef).astype(int), EFS
-        )
+        found[HNSW] = sweep(lambda: hnsw_of(keys), lambda index, ef: ask_hnsw(index, queries, 1, ef).astype(int), EFS)
     for trees in TREES:
         make = forest(trees, spec["seed"])
         for beam in (1, 4):
@@ -55,7 +56,7 @@ def measure(spec: dict) -> dict:
         found[f"memorytree, {trees} tree{'s' if trees > 1 else ''}"] = sweep(
             lambda make=make: make(keys), lambda tree, beam: ours.ask_all(tree, queries, 1, beam), BEAMS
         )
-    raw, seen = error(data.nearest(train, test)), error(data.nearest(keys, queries))
+    raw, seen = error(nearest_rows(train, test)), error(nearest_rows(keys, queries))
     return {"systems": found, "raw": raw, "exact": seen, "width": keys.shape[1]}
 
 
@@ -72,14 +73,14 @@ def forest(trees: int, seed: int):
 
 def run(job: Job) -> Report:
     seeds = job.seeds(3)
-    train, labels, test, answers = data.standing("omniglot 15-shot", job)
+    train, labels, test, answers = job.load("omniglot-15").parts
     job.step("starting", len(seeds))
     runs = []
-    with child.Arrays(train=train, labels=labels, test=test, answers=answers) as folder:
+    with process.Arrays(train=train, labels=labels, test=test, answers=answers) as folder:
         for seed in seeds:
             job.step(f"fitting and searching, seed {seed}")
             spec = {"folder": folder, "seed": seed, "repeats": 2 if job.quick else 3}
-            runs.append(child.call("benchmarks.space:measure", spec))
+            runs.append(process.call("benchmarks.space:measure", spec))
     found = together(runs)
     systems = found["systems"]
     report = Report("The learned space: error against time", __doc__, runs={"seeds": runs})

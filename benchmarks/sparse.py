@@ -7,18 +7,17 @@ all runs. Self-consistency error is the share of stored keys whose own query ret
 
 from statistics import mean
 
-from benchmarks import data, duel
+from benchmarks import duel
 from benchmarks.report import Job, Report, Table
+from memorytree.lab.datasets import load
 
 
 def run(job: Job) -> Report:
     shots, seeds = (1, 1) if job.quick else (3, 3)
-    train, labels, test, answers = data.wikipara(job.data, shots)
+    train, labels, test, answers = load(f"wikipara-{shots}", job.data).parts
     if job.quick:
         train, labels, test, answers = train[:3000], labels[:3000], test[:500], answers[:500]
-    contest = duel.Contest(
-        f"wikipara {shots}-shot", train, labels, test, answers, center=False, seeds=seeds, consistency=True
-    )
+    contest = duel.Contest(f"wikipara-{shots}", train, labels, test, answers, center=False, seeds=seeds, consistency=True)
     job.step("starting", contest.steps)
     report = Report("Vowpal Wabbit's memory tree, sparse keys", __doc__)
     runs = report.runs[contest.name] = duel.fight(contest, job)

@@ -10,9 +10,9 @@ import msgpack
 import numpy as np
 
 import memorytree
-from benchmarks.data import Clusters
 from benchmarks.report import Job, Report, Table
 from memorytree import MemoryTree
+from memorytree.lab.datasets.made import Clusters
 
 DIMENSIONS = 128
 TURNS = 5  # each pair of systems takes turns, and the least counts

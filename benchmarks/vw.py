@@ -8,20 +8,23 @@ are, for VW, the growth of the process less 12 bytes for each non-zero feature, 
 less the keys; the last column is the growth of the process for both.
 """
 
-from benchmarks import data, duel
+from benchmarks import duel
 from benchmarks.report import Job, Report
+from memorytree.errors import DataMissing
+from memorytree.lab.datasets import load
+from memorytree.lab.datasets.made import Clusters
 
 
 def run(job: Job) -> Report:
     shots, rows, tests, seeds = (1, 2_000, 500, 2) if job.quick else (15, 20_000, 2_000, 5)
     report = Report("Vowpal Wabbit's memory tree, dense keys", __doc__)
-    clusters = data.Clusters(rows // 10, seed=job.seed)
+    clusters = Clusters(rows // 10, seed=job.seed)
     contests = [duel.Contest("clusters", *clusters.draw(rows), *clusters.draw(tests), center=True, seeds=seeds)]
     try:
-        train, labels, test, answers = data.omniglot(job.data, shots)
+        train, labels, test, answers = load(f"omniglot-{shots}", job.data).parts
         hog = train, labels, test[:tests], answers[:tests]
-        contests.insert(0, duel.Contest(f"omniglot {shots}-shot", *hog, center=True, seeds=seeds))
-    except data.DataMissingError as missing:
+        contests.insert(0, duel.Contest(f"omniglot-{shots}", *hog, center=True, seeds=seeds))
+    except DataMissing as missing:
         report.missing.append(str(missing))
     job.step("starting", sum(contest.steps for contest in contests))
     for contest in contests:

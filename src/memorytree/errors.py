@@ -58,3 +58,11 @@ class ReadOnlyStore(MemoryTreeError, PermissionError):
 
 class ConflictingReward(MemoryTreeError, ValueError):
     """A second, different reward for the same memory of the same receipt."""
+
+
+class DataMissing(MemoryTreeError, FileNotFoundError):
+    """A data set is not where it should be; the message names the file, where it is expected and where it comes from."""
+
+
+class DamagedData(MemoryTreeError, ValueError):
+    """A file of a data set that is not in the format it should be in; the message names the file and the line."""

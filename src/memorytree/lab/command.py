@@ -1,0 +1,174 @@
+"""`memorytree lab`: list the experiments, run some or all of them, build the page."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+# Everything else is imported where it is needed: the help of the whole command line should not wait for the lab.
+if TYPE_CHECKING:
+    from memorytree.lab.experiments import Experiment, Plan
+    from memorytree.lab.parts import Part
+    from memorytree.lab.runner import Found
+
+app = typer.Typer(no_args_is_help=True, help="The paper's tables and figures, measured beside the systems it names.")
+
+LOG_WIDTH = 140  # of tables that do not go to a terminal
+
+Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="Experiments, as `memorytree lab list` shows them.")]
+Data = Annotated[Path | None, typer.Option(help="Folder of the data sets (default: $MEMORYTREE_DATA).", file_okay=False)]
+Quick = Annotated[bool, typer.Option("--quick", help="Small made-up data, about two minutes in all.")]
+Seeds = Annotated[int, typer.Option(min=1, help="How many seeds; systems of linear time have one.")]
+Out = Annotated[
+    Path | None, typer.Option(help="Where results go (default: docs/results/lab in a checkout, else memorytree-lab).")
+]
+Resume = Annotated[bool, typer.Option(help="Take parts that were finished before as they are.")]
+Jobs = Annotated[
+    int | None,
+    typer.Option(
+        min=1, help="Parts that run at a time (default: 1, or all cores for a quick run, whose times mean little)."
+    ),
+]
+
+
+@app.command("list")
+def list_them() -> None:
+    """Show what can be run."""
+    from memorytree.lab.experiments import EXPERIMENTS
+
+    width = max(map(len, EXPERIMENTS))
+    for name, experiment in EXPERIMENTS.items():
+        typer.echo(f"{name:<{width}}  {(experiment.__doc__ or '').splitlines()[0]}")
+
+
+@app.command("run")
+def run_some(
+    names: Names,
+    data: Data = None,
+    quick: Quick = False,
+    seeds: Seeds = 5,
+    out: Out = None,
+    resume: Resume = True,
+    jobs: Jobs = None,
+) -> None:
+    """Run some experiments; parts that were finished before are not run again."""
+    from memorytree.lab.experiments import EXPERIMENTS
+
+    unknown = [name for name in names if name not in EXPERIMENTS]
+    if unknown:
+        typer.echo(f"memorytree lab: no experiment {', '.join(unknown)}; there are {', '.join(EXPERIMENTS)}", err=True)
+        raise typer.Exit(2)
+    if _run([EXPERIMENTS[name] for name in dict.fromkeys(names)], _plan(data, quick, seeds), out, resume, jobs):
+        raise typer.Exit(130)
+
+
+@app.command("all")
+def run_all(
+    data: Data = None,
+    quick: Quick = False,
+    seeds: Seeds = 5,
+    out: Out = None,
+    resume: Resume = True,
+    jobs: Jobs = None,
+) -> None:
+    """Run all experiments, then build the page."""
+    from memorytree.lab.experiments import EXPERIMENTS
+
+    stopped = _run(list(EXPERIMENTS.values()), _plan(data, quick, seeds), out, resume, jobs)
+    build_page(out, quick)
+    if stopped:
+        raise typer.Exit(130)
+
+
+@app.command("report")
+def build_page(out: Out = None, quick: Quick = False) -> None:
+    """Build one HTML page of everything that has been run."""
+    from memorytree.lab import report
+
+    typer.echo(f"The page is {report.write(out or default_out(quick))}")
+
+
+def default_out(quick: bool) -> Path:
+    """Where results go: to those of a checkout if we stand in one, but never a quick run's."""
+    return Path("docs/results/lab") if not quick and _in_checkout(Path()) else Path("memorytree-lab")
+
+
+def _in_checkout(here: Path) -> bool:
+    return (here / "src" / "memorytree").is_dir() and (here / "docs" / "results").is_dir()
+
+
+def _plan(data: Path | None, quick: bool, seeds: int) -> Plan:
+    from memorytree.lab.datasets import data_folder
+    from memorytree.lab.experiments import Plan
+
+    return Plan(data_folder(data), quick, seeds)
+
+
+def _run(chosen: Sequence[Experiment], plan: Plan, out: Path | None, resume: bool, jobs: int | None) -> bool:
+    """Run experiments and write down what they found; returns whether the user stopped them before the end."""
+    from memorytree.lab import documents, runner
+    from memorytree.lab.measuring import circumstances
+    from memorytree.lab.results import Results
+
+    console = Console() if Console().is_terminal else Console(width=LOG_WIDTH)
+    folder = out or default_out(plan.quick)
+    if plan.data is None and not plan.quick:
+        console.print("No folder of data sets: --data or MEMORYTREE_DATA names one. What needs data will be shown as such.")
+    wanted = {experiment.name: list(experiment.parts(plan)) for experiment in chosen}
+    parts = runner.in_order(part for own in wanted.values() for part in own)
+    found, stopped = _finished(parts, plan, folder, resume, jobs, console)
+    context = circumstances(0, plan.quick)
+    for experiment in chosen:
+        results = Results({part: found[part] for part in wanted[experiment.name] if part in found})
+        _show(documents.write(experiment, plan, results, context, folder), console)
+    console.print(f"Results are in {folder}.", highlight=False)
+    if stopped:
+        console.print("Stopped; what was finished is kept, and the same command goes on from there.")
+    return stopped
+
+
+def _finished(
+    parts: Sequence[Part], plan: Plan, folder: Path, resume: bool, jobs: int | None, console: Console
+) -> tuple[Found, bool]:
+    """What came of the parts until the end, or until the user stopped."""
+    from memorytree.lab import runner
+    from memorytree.lab.parts import Shelf
+
+    def work(part: Part) -> dict[str, Any]:
+        return measured(part, plan)
+
+    at_a_time = jobs or (os.cpu_count() or 1 if plan.quick else 1)
+    # A run in the background is stopped like one in front.
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        shelf = Shelf(folder / "parts", plan.quick)
+        return runner.run(parts, shelf, work, resume=resume, jobs=at_a_time, console=console), False
+    except runner.Stopped as stop:
+        return stop.found, True
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def measured(part: Part, plan: Plan) -> dict[str, Any]:
+    """Run one part in a process of its own."""
+    from memorytree.lab.process import measure
+
+    return measure(
+        part.peer, part.dataset, job=part.job, seed=part.seed, data=plan.data, quick=plan.quick, options=dict(part.options)
+    )
+
+
+def _show(found: dict[str, Any], console: Console) -> None:
+    from memorytree.lab import documents, tables
+
+    console.rule(found["title"], align="left")
+    for table in [*found["tables"], documents.claims_table(found["claims"]).to_json()]:
+        console.print(tables.to_rich(tables.Table.from_json(table)))
+    for trouble in found["troubles"]:
+        console.print(trouble, style="yellow", highlight=False)

@@ -1,0 +1,127 @@
+"""What an experiment found, as files: NAME.json (every figure with its seed), NAME.md, and each plot as PNG and SVG."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from memorytree.lab import tables
+from memorytree.lab.experiments.base import Claim, Experiment, Findings, Plan
+from memorytree.lab.results import Results, troubles
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+CLAIMS = ("claim", "by", "here", "figures")
+
+
+def document(experiment: Experiment, plan: Plan, results: Results, findings: Findings, context: dict) -> dict[str, Any]:
+    """All that was found, as plain data."""
+    return {
+        "name": experiment.name,
+        "title": experiment.title,
+        "about": inspect.cleandoc(experiment.__doc__ or ""),
+        "quick": plan.quick,
+        "seeds": plan.seeds,
+        "circumstances": {**context, "versions": {**context["versions"], **_versions(results)}},
+        "claims": [{**vars(claim), "verdict": claim.verdict} for claim in findings.claims],
+        "tables": [table.to_json() for table in findings.tables],
+        "pictures": [{"file": _file(experiment, picture.name), "caption": picture.caption} for picture in findings.pictures],
+        "elsewhere": findings.elsewhere,
+        "troubles": troubles(results),
+        "runs": [{**part.identity(plan.quick), **_lean(result)} for part, result in results.found.items()],
+    }
+
+
+def _file(experiment: Experiment, picture: str) -> str:
+    return f"{experiment.name}-{picture}" if picture else experiment.name
+
+
+def _lean(result: Mapping[str, Any]) -> dict[str, Any]:
+    """A result without what is said elsewhere."""
+    elsewhere = ("part", "peer", "dataset", "seed", "job", "options", "quick", "versions")
+    return {name: value for name, value in result.items() if name not in elsewhere}
+
+
+def _versions(results: Results) -> dict[str, str]:
+    """The versions of everything that the peers were made of."""
+    return {name: number for one in results.found.values() for name, number in one.get("versions", {}).items()}
+
+
+def laid_out(value: Any, indent: int = 0, width: int = 160) -> str:
+    """JSON that a person can read and a diff can show: what fits on a line stands on one.
+
+    >>> print(laid_out({"one": [1, 2], "many": list(range(60))}, width=20)[:26])
+    {
+     "one": [1, 2],
+     "many":
+    """
+    text = json.dumps(value, ensure_ascii=False)
+    if len(text) + indent <= width or not isinstance(value, dict | list):
+        return text
+    start = " " * (indent + 1)
+    if isinstance(value, dict):
+        lines = [f"{start}{json.dumps(name)}: {laid_out(one, indent + 1, width)}" for name, one in value.items()]
+        return "{\n" + ",\n".join(lines) + "\n" + " " * indent + "}"
+    return "[\n" + ",\n".join(start + laid_out(one, indent + 1, width) for one in value) + "\n" + " " * indent + "]"
+
+
+def write(experiment: Experiment, plan: Plan, results: Results, context: dict, out: Path) -> dict[str, Any]:
+    """Write all files of an experiment; returns what stands in its JSON."""
+    findings = experiment.findings(plan, results)
+    found = document(experiment, plan, results, findings, context)
+    out.mkdir(parents=True, exist_ok=True)
+    (out / f"{experiment.name}.json").write_text(laid_out(found) + "\n", encoding="utf8")
+    (out / f"{experiment.name}.md").write_text(markdown(found), encoding="utf8")
+    for picture in findings.pictures:
+        save(picture.figure, out / _file(experiment, picture.name))
+    return found
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Save a plot as PNG and SVG, without a date or chance numbers, so that equal plots are equal files."""
+    from matplotlib import rc_context
+
+    figure.savefig(path.with_suffix(".png"), dpi=120)
+    with rc_context({"svg.hashsalt": "memorytree"}):
+        figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
+
+
+def load(out: Path, name: str) -> dict[str, Any] | None:
+    """What stands in an experiment's JSON, or None where it was not run."""
+    path = out / f"{name}.json"
+    return json.loads(path.read_text(encoding="utf8")) if path.exists() else None
+
+
+def claims_table(claims: list[dict[str, Any]]) -> tables.Table:
+    """Claims and verdicts as a table."""
+    shown = tables.Table("Claims", [tables.Column(title) for title in CLAIMS])
+    for plain in claims:
+        claim = Claim(plain["who"], plain["text"], plain["holds"], plain["why"])
+        shown.add(claim.text, claim.who, claim.verdict, claim.why)
+    return shown
+
+
+def measured(context: dict[str, Any]) -> str:
+    """When and on what something was measured, in a sentence."""
+    versions = ", ".join(f"{name} {number}" for name, number in context["versions"].items())
+    place = f"{context['cpu']}, {context['cores']} cores, {context['ram_gb']} GB, {context['system']}"
+    return f"Measured {context['date']} on {place}; {versions}."
+
+
+def markdown(found: dict[str, Any]) -> str:
+    """The document in Markdown."""
+    parts = [f"# {found['title']}", found["about"], measured(found["circumstances"])]
+    if found["quick"]:
+        parts.append("**A quick run on made-up or shrunken data: it shows that everything works, and nothing else.**")
+    if found["claims"]:
+        parts.append(tables.markdown(claims_table(found["claims"])))
+    parts += [tables.markdown(tables.Table.from_json(table)) for table in found["tables"]]
+    parts += [f"![{picture['caption']}]({picture['file']}.png)\n\n*{picture['caption']}*" for picture in found["pictures"]]
+    for title, sentences in (("Where something else is the better choice", "elsewhere"), ("Not measured", "troubles")):
+        if found[sentences]:
+            parts.append(f"### {title}\n\n" + "\n".join(f"- {sentence}" for sentence in found[sentences]))
+    return "\n\n".join(parts) + "\n"

@@ -1,0 +1,273 @@
+"""The paper's table of desiderata, with figures in place of ticks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from memorytree.lab import plots, published
+from memorytree.lab.experiments.base import Claim, Experiment, Findings, Picture, Plan
+from memorytree.lab.experiments.fits import exponent
+from memorytree.lab.experiments.sets import title
+from memorytree.lab.experiments.verdicts import shown
+from memorytree.lab.parts import Part, options
+from memorytree.lab.peers import PEERS
+from memorytree.lab.results import Results, status
+from memorytree.lab.tables import Cell, Column, Table
+
+JOB = "memorytree.lab.trials.desiderata:trial"
+SIZES, QUICK_SIZES = (1_000, 3_000, 10_000, 30_000, 100_000), (500, 1_000, 2_000)
+SEEDED = 10_000  # larger sizes have one seed
+
+# When a figure earns a tick.
+LOW_TIME = 0.5  # exponent of query time: clearly less than linear
+SMALL_SPACE = 256  # bytes beyond the key a memory, which is what the key itself takes
+CONSISTENT = 0.01
+INCREMENTAL = 0.6  # exponent of the cost of one more memory
+
+
+@dataclass(frozen=True)
+class Approach:
+    """A row of the table: what the paper calls it, who stands for it, and who that is before feedback, if it learns."""
+
+    name: str
+    peer: str
+    before: str | None = None
+    ticks: str = ""  # the row of the paper's table, if it has another name
+
+
+APPROACHES = (
+    Approach("inverted index", "bm25"),
+    Approach("supervised learning", "vw-oaa"),
+    Approach("nearest neighbour", "exact-1nn"),
+    Approach("approximate NN", "hnswlib"),
+    Approach("learned NN", "nca", "exact-1nn"),
+    Approach("hashing", "faiss-lsh"),
+    Approach("differentiable memory", "attention", "exact-1nn"),
+    Approach("CMT, VW's", "vw-memory-tree-3", "vw-memory-tree-1", "CMT"),
+    Approach("CMT, ours", "cmt", "cmt-u", "CMT"),
+    Approach("memorytree, default", "ours", "ours-u", "CMT"),
+)
+
+
+class Desiderata(Experiment):
+    """What a memory should be: fast, small, self-consistent, incremental, learning. The paper ticks boxes; here are figures.
+
+    One workload for all: n memories with 64 features, of which 16 tell the n / 10 values apart and 48 only distract. The
+    inverted index is given the same keys as words, a word for each of a key's sixteen largest features and its sign.
+    Exponents are slopes of log time against log n from 1,000 to 100,000 (0: constant, 1: linear). Insertion is the time to
+    learn everything over n. One more memory is the time of one more lesson after n, or, for who cannot, of learning
+    everything again. Self-consistency error is the share of stored keys that bring back another memory, or another value
+    from who keeps no memories. Error is on fresh keys, before and after feedback: before is the same system without it, for
+    supervised learning a constant answer, for the learned metric and for attention the nearest neighbour. Sizes above 10,000
+    and linear systems have one seed.
+    """
+
+    name = "desiderata"
+    title = "Desiderata, measured"
+
+    def parts(self, plan: Plan) -> Sequence[Part]:
+        """Every system at every size; in a quick run all sizes in one part."""
+        peers = dict.fromkeys(peer for approach in APPROACHES for peer in (approach.peer, approach.before) if peer)
+        if plan.quick:
+            return [Part(peer, "workload", 0, JOB, options(sizes=QUICK_SIZES)) for peer in peers]
+        return [
+            Part(peer, "workload", seed, JOB, options(sizes=(n,)), slow=n > 30_000 and _heavy(peer))
+            for n in SIZES
+            for peer in peers
+            for seed in plan.over(PEERS[peer].linear or n > SEEDED)
+        ]
+
+    def findings(self, plan: Plan, results: Results) -> Findings:
+        """The table of figures, the paper's ticks beside ours, and times against n."""
+        measured = {approach.name: Measured(approach, results) for approach in APPROACHES}
+        found = Findings([_table(measured), _ticks(measured), _times(measured, "query_us"), _times(measured, "more_us")])
+        found.pictures = [_picture(measured)]
+        found.claims = _claims(measured)
+        found.elsewhere = _elsewhere(measured)
+        return found
+
+
+def _heavy(peer: str) -> bool:
+    return PEERS[peer].linear or peer.startswith("vw-memory-tree")
+
+
+class Measured:
+    """What was measured of an approach."""
+
+    def __init__(self, approach: Approach, results: Results):
+        self.approach = approach
+        self.by_size = _by_size(results, approach.peer)
+        self.by_size_before = _by_size(results, approach.before) if approach.before else {}
+        self.status = status(results.of(peer=approach.peer))
+
+    @property
+    def largest(self) -> int | None:
+        """The largest n that was finished."""
+        return max(self.by_size, default=None)
+
+    def at(self, figure: str) -> Cell:
+        """A figure at the largest n."""
+        if self.largest is None:
+            return Cell(status=self.status)
+        known = [one[figure] for one in self.by_size[self.largest]]
+        return Cell.least(known) if figure.endswith("_us") else Cell.of(known)
+
+    def points(self, figure: str) -> list[tuple[float, float]]:
+        """A time at every n, the least over seeds."""
+        return [(float(n), min(one[figure] for one in found)) for n, found in sorted(self.by_size.items())]
+
+    def power(self, figure: str) -> Cell:
+        """The exponent by which a time grows."""
+        points = self.points(figure)
+        return Cell(exponent(points), None, len(points)) if len(points) > 1 else Cell(status=self.status)
+
+    @property
+    def before(self) -> Cell:
+        """The error before feedback, at the largest n."""
+        if self.largest is None:
+            return Cell(status=self.status)
+        if PEERS[self.approach.peer].linear and self.approach.peer == "vw-oaa":
+            return Cell(1 - 10 / self.largest, None, 1)
+        if not self.approach.before:
+            return self.at("error")
+        return Cell.of(one["error"] for one in self.by_size_before.get(self.largest, ()))
+
+    def ticks(self) -> dict[str, bool | None]:
+        """Which of the five it has, by our thresholds; None: not measured."""
+        before, after = self.before.value, self.at("error").value
+        learned = None if before is None or after is None else after < before - 0.01
+        return {
+            "low time": _under(self.power("query_us"), LOW_TIME),
+            "small space": _under(self.at("beyond_key"), SMALL_SPACE),
+            "self-consistent": _under(self.at("own_key_error"), CONSISTENT),
+            "incremental": _under(self.power("more_us"), INCREMENTAL),
+            "learning": learned,
+        }
+
+
+def _under(cell: Cell, limit: float) -> bool | None:
+    return None if cell.value is None else cell.value <= limit
+
+
+def _by_size(results: Results, peer: str) -> dict[int, list[Mapping[str, Any]]]:
+    found: dict[int, list[Mapping[str, Any]]] = {}
+    for one in results.of(peer=peer):
+        for size in one.get("sizes", ()) if one.get("status") in ("ok", "stopped") else ():
+            found.setdefault(size["n"], []).append(size)
+    return found
+
+
+def _table(measured: Mapping[str, Measured]) -> Table:
+    heads = [
+        Column("approach"), Column("measured"), Column("at n"), Column("query time: exponent", "less"),
+        Column("insertion: exponent"), Column("µs a query", "less"), Column("one more memory, µs", "less"),
+        Column("bytes beyond the key", "less"), Column("self-consistency error", "less"), Column("error before feedback"),
+        Column("error after", "less"),
+    ]  # fmt: skip
+    table = Table("Figures", heads)
+    for name, one in measured.items():
+        more = one.at("more_us")
+        again = any(size["again"] for found in one.by_size.values() for size in found)
+        table.add(
+            name,
+            title(one.approach.peer),
+            f"{one.largest:,}" if one.largest else one.status,
+            one.power("query_us"),
+            one.power("insert_us"),
+            one.at("query_us"),
+            f"{more} (all again)" if again else more,
+            one.at("beyond_key"),
+            one.at("own_key_error"),
+            one.before,
+            one.at("error"),
+        )
+    return table
+
+
+def _ticks(measured: Mapping[str, Measured]) -> Table:
+    table = Table("Ticks: the paper's, then ours by the figures", [Column("approach"), *map(Column, published.DESIDERATA)])
+    mark = {True: "✓", False: "✗", None: "–"}
+    for name, one in measured.items():
+        papers = dict(zip(published.DESIDERATA, published.TICKS[one.approach.ticks or name], strict=True))
+        ours = one.ticks()
+        table.add(name, *(f"{mark[papers[wish]]} / {mark[ours[wish]]}" for wish in published.DESIDERATA))
+    table.note = (
+        f"Paper: {published.DESIDERATA_SOURCE}. Ours: low time, an exponent of query time of at most {LOW_TIME}; small "
+        f"space, at most {SMALL_SPACE} bytes a memory beyond its key; self-consistent, an error of at most {CONSISTENT}; "
+        f"incremental, an exponent of the cost of one more memory of at most {INCREMENTAL}; learning, an error lower by "
+        "more than .01 after feedback."
+    )
+    return table
+
+
+def _times(measured: Mapping[str, Measured], figure: str) -> Table:
+    what = {"query_us": "µs a query", "more_us": "µs for one more memory"}[figure]
+    sizes = sorted({n for one in measured.values() for n in one.by_size})
+    table = Table(
+        f"{what[0].upper() if what[0] != 'µ' else 'µ'}{what[1:]}, by n",
+        [Column("approach"), *(Column(f"{n:,}") for n in sizes)],
+    )
+    for name, one in measured.items():
+        points = dict(one.points(figure))
+        table.add(
+            name,
+            *(
+                Cell(points[n], None, 1) if n in points else Cell(status=one.status if one.status != "–" else "not run")
+                for n in sizes
+            ),
+        )
+    return table
+
+
+def _picture(measured: Mapping[str, Measured]) -> Picture:
+    panels = []
+    for figure, name in (("query_us", "a query"), ("more_us", "one more memory")):
+        panel = plots.Panel(name, "memories", "CPU µs", logx=True, logy=True)
+        panel.lines = [plots.Line(row, one.points(figure), one.approach.peer) for row, one in measured.items()]
+        panels.append(panel)
+    caption = (
+        "Time against memories, both on logarithmic scales: a flat line is what a memory should have. "
+        "Trees and graphs stay nearly flat; scans, attention and one against all rise with n."
+    )
+    return Picture("", caption, plots.lines(panels))
+
+
+def _claims(measured: Mapping[str, Measured]) -> list[Claim]:
+    text = "CMT alone has all five: low time, small space, self-consistency, incremental, learning."
+    ticks = {name: one.ticks() for name, one in measured.items() if one.by_size}
+    if not ticks:
+        return [Claim("paper", text, None, "Not measured.")]
+    whole = [name for name, marks in ticks.items() if all(marks.values())]
+    mine = "CMT, ours"
+    lacks = [wish for wish, has in ticks.get(mine, {}).items() if not has]
+    told = f"All five by our figures: {', '.join(whole) or 'nobody'}."
+    lacking = f" {mine} lacks: {', '.join(lacks)}." if lacks else ""
+    cause = (
+        " Its linear scorer need not rank a key's own memory first, and its routers move on after a memory was put in."
+        if lacks
+        else ""
+    )
+    claims = [Claim("paper", text, whole == [mine], told + lacking + cause)]
+    ours = ticks.get("memorytree, default")
+    if ours:
+        missing = [wish for wish, has in ours.items() if not has]
+        told = "All five." if not missing else f"It lacks: {', '.join(missing)}."
+        claims.append(Claim("ours", "Our default has all five.", not missing, told))
+    return claims
+
+
+def _elsewhere(measured: Mapping[str, Measured]) -> list[str]:
+    told = []
+    ours = measured["memorytree, default"]
+    for name, one in measured.items():
+        if one is ours or one.largest is None or one.largest != ours.largest:
+            continue
+        theirs, mine = one.at("query_us").value, ours.at("query_us").value
+        if theirs is not None and mine is not None and theirs < mine:
+            told.append(
+                f"Workload of {one.largest:,} memories: {name} ({title(one.approach.peer)}) answers in {shown(theirs)} µs, "
+                f"our default in {shown(mine)} µs; errors {one.at('error')} and {ours.at('error')}."
+            )
+    return told

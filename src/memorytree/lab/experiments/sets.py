@@ -1,0 +1,26 @@
+"""Which data sets an experiment runs on: the standing ones, the originals that are there, or made-up ones in a quick run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from memorytree.lab.experiments.base import Plan
+from memorytree.lab.peers import PEERS
+
+ORIGINALS = {
+    "classes": ("aloi", "imagenet"),
+    "labels": ("rcv1-2k", "amazoncat-13k", "wiki10-31k"),
+    "retrieval": ("pascal", "coco"),
+}
+
+
+def title(peer: str) -> str:
+    """What a peer is called in tables."""
+    return PEERS[peer].title
+
+
+def sets_of(kind: str, plan: Plan, standing: Sequence[str]) -> Sequence[str]:
+    """The sets of a kind: the standing ones and the paper's own, if their folders are there, or a small one made here."""
+    if plan.quick:
+        return (f"made-{kind}",)
+    return (*standing, *(name for name in ORIGINALS[kind] if plan.data is not None and (plan.data / name).is_dir()))

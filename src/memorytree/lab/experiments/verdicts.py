@@ -1,0 +1,92 @@
+"""How claims are judged and comparisons put into words; the same for all experiments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from memorytree.lab.experiments.base import Claim
+from memorytree.lab.experiments.sets import title
+from memorytree.lab.results import Results
+from memorytree.lab.tables import decimals
+
+# (where, the figure that should be better, the one it is held against); None: not measured
+Pair = tuple[str, float | None, float | None]
+
+
+def shown(value: float) -> str:
+    """A figure with three digits that count.
+
+    >>> shown(0.40512), shown(1234.5)
+    ('0.405', '1,234')
+    """
+    return f"{value:,.{decimals(value)}f}"
+
+
+def judged(who: str, text: str, pairs: Iterable[Pair], *, more: bool = False, reason: str = "") -> Claim:
+    """Judge a claim that one figure is better than another wherever both were measured.
+
+    Args:
+        who: who makes the claim.
+        text: the claim.
+        pairs: where, the figure that should be better, and the other.
+        more: whether more is better.
+        reason: why we think it does not hold, where it does not.
+
+    >>> claim = judged("paper", "supervision helps", [("a", 0.4, 0.5), ("b", 0.6, 0.5)], reason="Few rows.")
+    >>> claim.verdict, claim.why
+    ('does not hold', 'Not on b: 0.600 against 0.500. It does on a: 0.400 against 0.500. Few rows.')
+    """
+    known = [(where, one, other) for where, one, other in pairs if one is not None and other is not None]
+    if not known:
+        return Claim(who, text, None, "Neither side was measured.")
+
+    def told(kept: Sequence[tuple[str, float, float]]) -> str:
+        return "; ".join(f"{where}: {shown(one)} against {shown(other)}" for where, one, other in kept)
+
+    good = [pair for pair in known if (pair[1] > pair[2] if more else pair[1] < pair[2])]
+    bad = [pair for pair in known if pair not in good]
+    if not bad:
+        return Claim(who, text, True, f"On {told(good)}.")
+    rest = f" It does on {told(good)}." if good else ""
+    return Claim(who, text, False, f"Not on {told(bad)}.{rest} {reason}".strip())
+
+
+def against(results: Results, figure: str, one: str, other: str, sets: Sequence[str]) -> list[Pair]:
+    """For every data set a figure of one peer and of another."""
+    return [
+        (name, results.mean(figure, peer=one, dataset=name), results.mean(figure, peer=other, dataset=name)) for name in sets
+    ]
+
+
+def against_best(
+    results: Results, figure: str, one: str, others: Sequence[str], sets: Sequence[str], *, more: bool = False
+) -> list[Pair]:
+    """For every data set a figure of one peer and the best one among others, with the name of who has it."""
+    pairs: list[Pair] = []
+    for name in sets:
+        rivals = {peer: value for peer in others if (value := results.mean(figure, peer=peer, dataset=name)) is not None}
+        best = (max if more else min)(rivals, key=lambda peer: rivals[peer], default=None)
+        where = name if best is None else f"{name} ({best})"
+        pairs.append((where, results.mean(figure, peer=one, dataset=name), None if best is None else rivals[best]))
+    return pairs
+
+
+def better_elsewhere(
+    results: Results, sets: Sequence[str], others: Sequence[str], *, figure: str, what: str, more: bool = False
+) -> list[str]:
+    """A sentence for each peer that beats our default somewhere, with what it costs there."""
+    told = []
+    for peer in others:
+        places = [
+            f"{name} ({shown(theirs)} against our {shown(ours)}{_cost(results, name, peer)})"
+            for name, ours, theirs in against(results, figure, "ours", peer, sets)
+            if ours is not None and theirs is not None and (theirs > ours if more else theirs < ours)
+        ]
+        if places:
+            told.append(f"{title(peer)} has a better {what} on {'; '.join(places)}.")
+    return told
+
+
+def _cost(results: Results, dataset: str, peer: str) -> str:
+    theirs, ours = (results.least("query_us", peer=who, dataset=dataset).value for who in (peer, "ours"))
+    return "" if theirs is None or ours is None else f", {shown(theirs)} µs a query against our {shown(ours)}"

@@ -1,0 +1,144 @@
+"""One HTML page with everything that the lab found: no scripts, no network, pictures inside."""
+
+from __future__ import annotations
+
+import base64
+import html
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from memorytree.lab import documents, tables
+from memorytree.lab.experiments import EXPERIMENTS
+
+TITLE = "Contextual Memory Trees: the paper's claims, measured"
+STYLE = """
+:root { color-scheme: light; --ink: #1b1b1b; --soft: #666; --line: #ddd; --blue: #0072B2; }
+body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: #fff; margin: 0 auto; max-width: 62rem;
+       padding: 1.5rem; }
+h1 { font-size: 1.7rem; line-height: 1.2; } h2 { margin-top: 3rem; border-top: 2px solid var(--ink); padding-top: .6rem; }
+nav ol { columns: 2; padding-left: 1.2rem; } a { color: var(--blue); }
+.wide { overflow-x: auto; margin: 1.4rem 0 .3rem; }
+table { border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums; }
+caption { text-align: left; font-weight: 600; padding-bottom: .3rem; }
+th, td { padding: .25rem .6rem; text-align: right; border-bottom: 1px solid var(--line); }
+thead th { border-bottom: 2px solid var(--ink); vertical-align: bottom; }
+th[scope=row], thead th:first-child { text-align: left; font-weight: 400; }
+tbody tr:hover { background: #f4f7fa; }
+td.none, .note, figcaption, footer, .where { color: var(--soft); } .note, .where { font-size: .85rem; }
+.claims td, .claims th { text-align: left; vertical-align: top; } .claims th[scope=row] { min-width: 18rem; }
+.claims th.group { padding-top: .8rem; }
+.yes, .no { font-weight: 600; white-space: nowrap; } .yes { color: #00664b; } .no { color: #b34700; }
+figure { margin: 1.5rem 0; } figure img { max-width: 100%; height: auto; } figcaption { font-size: .9rem; }
+"""
+
+
+def page(found: Mapping[str, dict[str, Any] | None], out: Path) -> str:
+    """Return the page.
+
+    Args:
+        found: what each experiment found, by its name; None where it was not run.
+        out: where the plots are.
+    """
+    titles = {name: experiment.title for name, experiment in EXPERIMENTS.items()}
+    contents = "".join(f'<li><a href="#{name}">{html.escape(title)}</a></li>' for name, title in titles.items())
+    sections = "\n".join(_section(name, titles[name], found.get(name), out) for name in titles)
+    here = {name: one for name, one in found.items() if one is not None}
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8"/>
+<meta name="viewport" content="width=device-width, initial-scale=1"/>
+<title>{html.escape(TITLE)}</title>
+<style>{STYLE}</style>
+</head>
+<body>
+<h1>{html.escape(TITLE)}</h1>
+<p>Every table and figure of <em>Contextual Memory Trees</em> (Sun, Beygelzimer, Daumé III, Langford, Mineiro, ICML 2019),
+measured here beside the systems it names. The paper’s data are not public in the form it used; each of our sets takes the
+place of one of them, and columns headed “paper” give what it published for that one. So compare orders, not digits.</p>
+<nav><ol><li><a href="#claims">What holds, and what does not</a></li><li><a href="#elsewhere">Where something else is the
+better choice</a></li>{contents}<li><a href="#circumstances">Machine, versions, seeds</a></li></ol></nav>
+<h2 id="claims">What holds, and what does not</h2>
+{_claims({one["title"]: one["claims"] for one in here.values()})}
+<h2 id="elsewhere">Where something else is the better choice</h2>
+{_sentences([sentence for one in here.values() for sentence in one["elsewhere"]])}
+{sections}
+<h2 id="circumstances">Machine, versions, seeds</h2>
+{_circumstances(here)}
+<footer><p>Made by <code>memorytree lab report</code>. Times are CPU times of one thread in a process of its own.
+Apache-2.0.</p></footer>
+</body>
+</html>
+"""
+
+
+def _section(name: str, title: str, found: dict[str, Any] | None, out: Path) -> str:
+    head = f'<h2 id="{name}">{html.escape(title)}</h2>'
+    if found is None:
+        return f'{head}\n<p class="none">Not run: <code>memorytree lab run {name}</code> runs it.</p>'
+    quick = (
+        "<p><strong>A quick run on made-up or shrunken data: it shows that everything works, and nothing else.</strong></p>"
+    )
+    paragraphs = "".join(f"<p>{html.escape(text)}</p>" for text in found["about"].split("\n\n"))
+    shown = [head, quick if found["quick"] else "", paragraphs, _claims({"": found["claims"]})]
+    shown += [tables.to_html(tables.Table.from_json(table)) for table in found["tables"]]
+    shown += [_picture(picture, out) for picture in found["pictures"]]
+    if found["troubles"]:
+        shown += ["<h3>Not measured</h3>", _sentences(found["troubles"])]
+    return "\n".join(shown)
+
+
+def _picture(picture: dict[str, str], out: Path) -> str:
+    """A plot as an image inside the page."""
+    caption = html.escape(picture["caption"])
+    path = out / f"{picture['file']}.svg"
+    if not path.exists():
+        return f'<p class="none">{html.escape(path.name)} is not there: {caption}</p>'
+    inside = base64.b64encode(path.read_bytes()).decode("ascii")
+    return (
+        f'<figure><img src="data:image/svg+xml;base64,{inside}" alt="{caption}"/><figcaption>{caption}</figcaption></figure>'
+    )
+
+
+def _claims(groups: Mapping[str, list[dict[str, Any]]]) -> str:
+    """Claims with their verdicts, in groups with a title each."""
+    colours = {True: "yes", False: "no", None: "none"}
+    head = "".join(f'<th scope="col">{title}</th>' for title in documents.CLAIMS)
+    rows = []
+    for title, claims in groups.items():
+        if title:
+            rows.append(f'<tr><th class="group" colspan="{len(documents.CLAIMS)}">{html.escape(title)}</th></tr>')
+        rows += [
+            f'<tr><th scope="row">{html.escape(claim["text"])}</th><td>{html.escape(claim["who"])}</td>'
+            f'<td class="{colours[claim["holds"]]}">{claim["verdict"]}</td><td>{html.escape(claim["why"])}</td></tr>'
+            for claim in claims
+        ]
+    body = "\n".join(rows)
+    return f'<div class="wide"><table class="claims"><thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>'
+
+
+def _sentences(sentences: list[str]) -> str:
+    if not sentences:
+        return '<p class="none">Nothing to report.</p>'
+    return "<ul>" + "".join(f"<li>{html.escape(sentence)}</li>" for sentence in sentences) + "</ul>"
+
+
+def _circumstances(here: Mapping[str, dict[str, Any]]) -> str:
+    if not here:
+        return '<p class="none">Nothing was run yet.</p>'
+
+    def told(one: dict[str, Any]) -> str:
+        text = f"{documents.measured(one['circumstances'])} Seeds: 0 to {one['seeds'] - 1}, one where time is linear."
+        return f'<p class="where"><strong>{html.escape(one["title"])}.</strong> {html.escape(text)}</p>'
+
+    return "\n".join(map(told, here.values()))
+
+
+def write(out: Path) -> Path:
+    """Build the page from what is in a folder; returns its path."""
+    found = {name: documents.load(out, name) for name in EXPERIMENTS}
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / "report.html"
+    path.write_text(page(found, out), encoding="utf8")
+    return path

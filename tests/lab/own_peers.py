@@ -1,0 +1,76 @@
+"""Peers and jobs of one's own, as a person would add them; processes started by the tests import them from here."""
+
+import numpy as np
+
+from memorytree.lab.peers import Peer
+from memorytree.lab.process import note
+
+
+class NearestMean(Peer):
+    """The example in the documentation of `Peer`: the class whose mean is nearest."""
+
+    name, title = "nearest-mean", "Nearest class mean"
+    kinds, keys = frozenset({"classes"}), frozenset({"dense"})
+
+    def fit(self, data):
+        self.means = np.stack([data.train[data.truth == c].mean(axis=0) for c in range(data.truth.max() + 1)])
+
+    def predict(self, rows, k=1):
+        return (self.means @ rows.T - (self.means**2).sum(axis=1)[:, None] / 2).argmax(axis=0)
+
+
+class Hog(Peer):
+    """Never comes to an end."""
+
+    name, title = "hog", "Hog"
+
+    def fit(self, data):
+        while True:
+            pass
+
+
+class Raiser(Peer):
+    """Cannot learn."""
+
+    name, title = "raiser", "Raiser"
+
+    def fit(self, data):
+        raise RuntimeError("the dog ate my weights")
+
+
+class Crasher(Peer):
+    """Takes its process with it."""
+
+    name, title = "crasher", "Crasher"
+
+    def fit(self, data):
+        import os
+        import signal
+
+        os.kill(os.getpid(), signal.SIGSEGV)
+
+
+class Needy(Peer):
+    """Needs what nobody has."""
+
+    name, title = "needy", "Needy"
+    needs = ("numpy", "a_module_that_nobody_has")
+
+
+def count_rows(kind, source, seed, options):
+    """A job of one's own."""
+    note(half="done")
+    return {"rows_of": source.load().rows, "name": kind.name, "seed_was": seed, "options_were": options}
+
+
+def give_up_halfway(kind, source, seed, options):
+    """A job that notes something, then fails."""
+    note(first=1)
+    note(first=1, second=2)
+    raise ValueError("no third")
+
+
+def double(spec):
+    """A function for `call`."""
+    print("whatever a peer prints")
+    return {"doubled": 2 * spec["number"]}

@@ -1,0 +1,97 @@
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from memorytree.lab import documents, report
+from memorytree.lab.experiments import EXPERIMENTS, Plan
+from memorytree.lab.measuring import circumstances
+from memorytree.lab.results import Results
+from tests.lab.made_up import results
+
+VOID = {"meta", "img", "br", "link", "input", "hr"}
+PLAN = Plan(quick=True, seeds=1)
+RUN = ("few-shot", "retrieval", "desiderata")
+
+
+class Page(HTMLParser):
+    """Checks that elements are closed in order; collects ids, links, and everything that would be fetched."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.ids, self.links, self.sources, self.tags = [], set(), set(), [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        given = dict(attrs)
+        self.ids |= {given["id"]} if "id" in given else set()
+        self.links |= {given["href"]} if "href" in given else set()
+        self.sources += [given[name] for name in ("src", "srcset", "data", "action") if name in given]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+
+def read(text: str) -> Page:
+    page = Page()
+    page.feed(text)
+    page.close()
+    assert page.open == []
+    return page
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory):
+    """A folder with everything that experiments write, of made-up results; some were not run."""
+    folder = tmp_path_factory.mktemp("lab")
+    for name in RUN:
+        found = Results(results(EXPERIMENTS[name], PLAN))
+        documents.write(EXPERIMENTS[name], PLAN, found, circumstances(0, True), folder)
+    return folder
+
+
+def test_page_is_well_formed_and_every_experiment_is_in_it(out):
+    text = report.write(out).read_text(encoding="utf8")
+    page = read(text)
+    assert set(EXPERIMENTS) <= page.ids
+    assert {link.removeprefix("#") for link in page.links} <= page.ids
+    assert {"claims", "elsewhere", "circumstances"} <= page.ids
+    assert "memorytree lab run growth" in text  # what was not run is said to be
+
+
+def test_page_needs_no_network(out):
+    text = report.write(out).read_text(encoding="utf8")
+    page = read(text)
+    assert all(source.startswith("data:") for source in page.sources)
+    assert all(link.startswith("#") for link in page.links)
+    assert not {"script", "link", "iframe", "object"} & set(page.tags)
+    assert not re.search(r"url\(|@import", text)
+
+
+def test_page_has_every_table_claim_and_plot(out):
+    text = report.write(out).read_text(encoding="utf8")
+    for name in RUN:
+        found = documents.load(out, name)
+        assert found["tables"]
+        for table in found["tables"]:
+            assert table["title"] in text.replace("&#x27;", "'")
+        for picture in found["pictures"]:
+            assert (out / f"{picture['file']}.png").stat().st_size > 1000
+            assert picture["file"].startswith(name)
+        assert text.count("<figure>") >= len(found["pictures"])
+
+
+def test_every_run_is_in_the_json_with_its_seed(out):
+    found = documents.load(out, "few-shot")
+    assert len(found["runs"]) == len(EXPERIMENTS["few-shot"].parts(PLAN))
+    assert {"peer", "dataset", "seed", "error", "memorytree"} <= set(found["runs"][0])
+    assert found["circumstances"]["versions"]["memorytree"]
+    assert (out / "few-shot.md").read_text(encoding="utf8").count("\n| ") > 20
+
+
+def test_an_empty_folder_gives_a_page_too(tmp_path):
+    page = read(report.write(tmp_path / "new").read_text(encoding="utf8"))
+    assert set(EXPERIMENTS) <= page.ids

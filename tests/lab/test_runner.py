@@ -1,0 +1,134 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from memorytree.lab.parts import Part, Shelf, options
+from memorytree.lab.runner import Clock, Stopped, in_order, in_words, run
+
+PARTS = [Part(peer, "somewhere", seed) for peer in ("one", "two") for seed in (0, 1)]
+
+
+class Bench:
+    """Measures by counting; may fail or be interrupted at one part."""
+
+    def __init__(self, failing=None, interrupted=None, status="ok"):
+        self.seen, self.failing, self.interrupted, self.status = [], failing, interrupted, status
+
+    def __call__(self, part):
+        if part == self.interrupted:
+            raise KeyboardInterrupt
+        self.seen.append(part)
+        if part == self.failing:
+            raise ValueError("no such luck")
+        return {"status": self.status, "error": len(self.seen) / 10}
+
+
+@pytest.fixture
+def shelf(tmp_path):
+    return Shelf(tmp_path / "parts", quick=False)
+
+
+def test_finished_parts_are_not_run_again(shelf):
+    first, second = Bench(), Bench()
+    found = run(PARTS, shelf, first)
+    assert first.seen == PARTS
+    assert run(PARTS, shelf, second) == found
+    assert second.seen == []
+
+
+def test_everything_runs_again_if_wanted(shelf):
+    run(PARTS, shelf, Bench())
+    again = Bench()
+    run(PARTS, shelf, again, resume=False)
+    assert again.seen == PARTS
+
+
+@pytest.mark.parametrize(("status", "tried_again"), [("ok", False), ("stopped", False), ("failed", True), ("missing", True)])
+def test_only_what_may_change_is_tried_again(shelf, status, tried_again):
+    run(PARTS, shelf, Bench(status=status))
+    again = Bench()
+    run(PARTS, shelf, again)
+    assert bool(again.seen) is tried_again
+
+
+def test_a_failing_part_is_a_result_and_ends_nothing(shelf):
+    bench = Bench(failing=PARTS[1])
+    found = run(PARTS, shelf, bench)
+    assert bench.seen == PARTS
+    assert found[PARTS[1]]["status"] == "failed"
+    assert "no such luck" in found[PARTS[1]]["why"]
+    assert [found[part]["status"] for part in PARTS if part != PARTS[1]] == 3 * ["ok"]
+
+
+def test_ctrl_c_leaves_all_finished_parts(shelf):
+    with pytest.raises(Stopped) as stopped:
+        run(PARTS, shelf, Bench(interrupted=PARTS[2]))
+    assert list(stopped.value.found) == PARTS[:2]
+    rest = Bench()
+    assert len(run(PARTS, shelf, rest)) == 4
+    assert rest.seen == PARTS[2:]
+
+
+def test_several_at_a_time_find_the_same(shelf, tmp_path):
+    alone = {part: {"status": "ok", "seed": part.seed} for part in PARTS}
+    found = run(PARTS, shelf, lambda part: alone[part], jobs=3)
+    assert {part: one["seed"] for part, one in found.items()} == {part: part.seed for part in PARTS}
+
+
+def test_a_damaged_file_counts_as_not_run(shelf):
+    run(PARTS, shelf, Bench())
+    shelf.path(PARTS[0]).write_text("{half a fi")
+    again = Bench()
+    run(PARTS, shelf, again)
+    assert again.seen == PARTS[:1]
+
+
+def test_what_determines_a_part_determines_its_file(shelf, tmp_path):
+    part = Part("one", "somewhere", 0, "batch", options(beam=4, values=(1, 2)))
+    others = [
+        Part("two", "somewhere", 0, "batch", part.options),
+        Part("one", "elsewhere", 0, "batch", part.options),
+        Part("one", "somewhere", 1, "batch", part.options),
+        Part("one", "somewhere", 0, "online", part.options),
+        Part("one", "somewhere", 0, "batch", options(beam=8, values=(1, 2))),
+    ]
+    paths = {shelf.path(one) for one in (part, *others)} | {Shelf(shelf.folder, quick=True).path(part)}
+    assert len(paths) == 7
+    assert shelf.path(part) == shelf.path(Part("one", "somewhere", 0, "batch", part.options, slow=True))
+    run([part], shelf, Bench())
+    assert shelf.find(part)["part"]["options"] == {"beam": 4, "values": [1, 2]}
+    assert json.loads(shelf.path(part).read_text())["error"] == 0.1
+
+
+some_parts = st.builds(Part, st.sampled_from("abc"), st.sampled_from("xy"), st.integers(0, 3), slow=st.booleans())
+
+
+@given(st.lists(some_parts))
+def test_order_loses_nothing_and_puts_first_seeds_first(parts):
+    ordered = in_order(parts)
+    assert sorted(map(repr, dict.fromkeys(parts))) == sorted(map(repr, ordered))
+    ranks = [(part.slow, part.seed > 0) for part in ordered]
+    assert ranks == sorted(ranks)
+
+
+def test_time_left_goes_by_the_kind_of_part():
+    clock = Clock({}, PARTS)
+    assert clock.left is None
+    clock.finished(PARTS[0], 10.0)  # one, seed 0
+    assert clock.left == pytest.approx(30.0)
+    clock.finished(PARTS[2], 100.0)  # two, seed 0: the other two now have a measure of their own
+    assert clock.left == pytest.approx(110.0)
+    clock.finished(PARTS[1], 10.0)
+    clock.finished(PARTS[3], 100.0)
+    assert clock.left == 0
+    assert in_words(clock.left) == "under a minute left"
+
+
+def test_a_log_has_a_line_for_each_part(shelf, tmp_path):
+    with (tmp_path / "log").open("w") as file:
+        run(PARTS, shelf, Bench(), console=Console(file=file, width=100))
+    lines = (tmp_path / "log").read_text().splitlines()
+    assert [part.label in "\n".join(lines) for part in PARTS] == 4 * [True]

@@ -1,0 +1,113 @@
+import math
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memorytree.lab.tables import Cell, Column, Table, decimals, markdown, to_html, to_rich
+
+figures = st.floats(-1e6, 1e6).filter(lambda x: x == 0 or abs(x) > 1e-4)
+cells = st.one_of(
+    st.builds(Cell.of, st.lists(figures, min_size=1, max_size=5)),
+    st.builds(Cell, status=st.sampled_from(["missing", "failed", "not run", "stopped after 900 CPU s"])),
+    st.text(alphabet="ab|<&>é\"'", max_size=5),
+)
+
+
+@st.composite
+def some_tables(draw):
+    width = draw(st.integers(2, 4))
+    columns = [Column(f"column {place}", draw(st.sampled_from(["less", "more", None]))) for place in range(width)]
+    table = Table("a <title>", columns, note="a & note")
+    for number in range(draw(st.integers(0, 5))):
+        table.add(f"row {number}", *(draw(cells) for _ in columns[1:]))
+    return table
+
+
+class Rows(HTMLParser):
+    """Counts cells, and whether every element that was opened is closed in order."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.cells, self.texts = [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.open.append(tag)
+        if tag == "tr":
+            self.cells.append(0)
+        if tag in ("td", "th"):
+            self.cells[-1] += 1
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+
+@given(some_tables())
+def test_html_is_well_formed_and_has_every_cell(table):
+    parsed = Rows()
+    parsed.feed(to_html(table))
+    parsed.close()
+    assert parsed.open == []
+    assert parsed.cells == (len(table.rows) + 1) * [len(table.columns)]
+    shown = "".join(parsed.texts)
+    for row in table.rows:
+        for cell in row:
+            assert str(cell) in shown
+
+
+@given(some_tables())
+def test_markdown_has_a_line_for_each_row_with_as_many_cells(table):
+    lines = [line for line in markdown(table).splitlines() if line.startswith("|")]
+    assert len(lines) == len(table.rows) + 2
+    assert {line.replace("\\|", "").count("|") for line in lines} == {len(table.columns) + 1}
+
+
+@given(some_tables())
+def test_a_table_survives_json(table):
+    assert Table.from_json(table.to_json()) == table
+    to_rich(table)
+
+
+@given(st.lists(figures, min_size=2, max_size=6), st.sampled_from(["less", "more"]))
+def test_the_best_figure_is_marked(values, better):
+    table = Table("", [Column("who"), Column("what", better)])
+    for value in values:
+        table.add("somebody", value)
+    extreme = (min if better == "less" else max)(values)
+    assert values.index(extreme) in table.best(1)
+    assert table.best(0) == set()
+
+
+def test_what_was_not_measured_is_never_best():
+    table = Table("", [Column("who"), Column("what", "less")])
+    table.add("a", Cell(status="missing"))
+    table.add("b", 2.0)
+    table.add("c", 1.0)
+    assert table.best(1) == {2}
+
+
+@given(st.lists(st.floats(0.001, 1000), min_size=2, max_size=5))
+def test_mean_and_spread_are_those_of_the_runs(values):
+    cell = Cell.of(values)
+    mean = sum(values) / len(values)
+    assert cell.value == pytest.approx(mean)
+    spread = math.sqrt(sum((value - mean) ** 2 for value in values) / (len(values) - 1))
+    assert cell.sd == pytest.approx(spread, rel=1e-6, abs=1e-9)
+    assert Cell.least(values).value == min(values)
+
+
+def test_cells_show_why_there_is_no_figure():
+    assert str(Cell.of([])) == "not run"
+    assert str(Cell(status="stopped after 900 CPU s")) == "stopped after 900 CPU s"
+    assert str(Cell.of([0.5]).times(1000)) == "500"
+    assert [str(Cell.of([value])) for value in (0.0, 7.0, 7.5)] == ["0", "7", "7.50"]
+    assert decimals(0.00001234) == 5
+
+
+def test_a_row_of_the_wrong_length_is_refused():
+    with pytest.raises(ValueError, match="2 cells"):
+        Table("a table", [Column("only")]).add("a", "b")
