@@ -235,27 +235,25 @@ def _picture(measured: Mapping[str, Measured]) -> Picture:
 
 
 def _claims(measured: Mapping[str, Measured]) -> list[Claim]:
-    text = "CMT alone has all five: low time, small space, self-consistency, incremental, learning."
-    ticks = {name: one.ticks() for name, one in measured.items() if one.by_size}
-    if not ticks:
-        return [Claim("paper", text, None, "Not measured.")]
+    ticks = {name: one.ticks() for name, one in measured.items()}
     whole = [name for name, marks in ticks.items() if all(marks.values())]
-    mine = "CMT, ours"
-    lacks = [wish for wish, has in ticks.get(mine, {}).items() if not has]
-    told = f"All five by our figures: {', '.join(whole) or 'nobody'}."
-    lacking = f" {mine} lacks: {', '.join(lacks)}." if lacks else ""
-    cause = (
-        " Its linear scorer need not rank a key's own memory first, and its routers move on after a memory was put in."
-        if lacks
-        else ""
-    )
-    claims = [Claim("paper", text, whole == [mine], told + lacking + cause)]
-    ours = ticks.get("memorytree, default")
-    if ours:
-        missing = [wish for wish, has in ours.items() if not has]
-        told = "All five." if not missing else f"It lacks: {', '.join(missing)}."
-        claims.append(Claim("ours", "Our default has all five.", not missing, told))
+    alone = "CMT alone has all five: low time, small space, self-consistency, incremental, learning."
+    cause = " Its linear scorer need not rank a key's own memory first, and routers go on learning after a memory was put in."
+    claims = [_claim("paper", alone, ticks["CMT, ours"], "CMT, ours", whole, cause)]
+    claims.append(_claim("ours", "Our default has all five.", ticks["memorytree, default"], "It", whole, ""))
     return claims
+
+
+def _claim(who: str, text: str, marks: Mapping[str, bool | None], subject: str, whole: list[str], cause: str) -> Claim:
+    """A claim that somebody has all five, and the paper's that nobody else has."""
+    lacks = [wish for wish, has in marks.items() if has is False]
+    unknown = [wish for wish, has in marks.items() if has is None]
+    told = f"All five by our figures: {', '.join(whole) or 'nobody'}."
+    if lacks:
+        return Claim(who, text, False, f"{told} {subject} lacks: {', '.join(lacks)}.{cause}")
+    if unknown:
+        return Claim(who, text, None, f"Not measured of {subject.lower()}: {', '.join(unknown)}.")
+    return Claim(who, text, who == "ours" or whole == [subject], told)
 
 
 def _elsewhere(measured: Mapping[str, Measured]) -> list[str]:

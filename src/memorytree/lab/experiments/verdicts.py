@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from memorytree.lab.experiments.base import Claim
 from memorytree.lab.experiments.sets import title
@@ -22,7 +22,7 @@ def shown(value: float) -> str:
     return f"{value:,.{decimals(value)}f}"
 
 
-def judged(who: str, text: str, pairs: Iterable[Pair], *, more: bool = False, reason: str = "") -> Claim:
+def judged(who: str, text: str, pairs: Sequence[Pair], *, more: bool = False, reason: str = "") -> Claim:
     """Judge a claim that one figure is better than another wherever both were measured.
 
     Args:
@@ -43,12 +43,14 @@ def judged(who: str, text: str, pairs: Iterable[Pair], *, more: bool = False, re
     def told(kept: Sequence[tuple[str, float, float]]) -> str:
         return "; ".join(f"{where}: {shown(one)} against {shown(other)}" for where, one, other in kept)
 
+    open_ = ", ".join(where for where, one, other in pairs if one is None or other is None)
+    left = f" Not measured: {open_}." if open_ else ""
     good = [pair for pair in known if (pair[1] > pair[2] if more else pair[1] < pair[2])]
     bad = [pair for pair in known if pair not in good]
     if not bad:
-        return Claim(who, text, True, f"On {told(good)}.")
+        return Claim(who, text, True, f"On {told(good)}.{left}")
     rest = f" It does on {told(good)}." if good else ""
-    return Claim(who, text, False, f"Not on {told(bad)}.{rest} {reason}".strip())
+    return Claim(who, text, False, f"Not on {told(bad)}.{rest}{left} {reason}".strip())
 
 
 def against(results: Results, figure: str, one: str, other: str, sets: Sequence[str]) -> list[Pair]:
@@ -66,7 +68,8 @@ def against_best(
     for name in sets:
         rivals = {peer: value for peer in others if (value := results.mean(figure, peer=peer, dataset=name)) is not None}
         best = (max if more else min)(rivals, key=lambda peer: rivals[peer], default=None)
-        where = name if best is None else f"{name} ({best})"
+        absent = ", ".join(peer for peer in others if peer not in rivals)
+        where = name if best is None else f"{name} ({best}{f'; without {absent}' if absent else ''})"
         pairs.append((where, results.mean(figure, peer=one, dataset=name), None if best is None else rivals[best]))
     return pairs
 
