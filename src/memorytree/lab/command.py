@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Sequence
@@ -35,13 +36,20 @@ Jobs = Annotated[
         min=1, help="Parts that run at a time (default: 1, or all cores for a quick run, whose times mean little)."
     ),
 ]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Write JSON Lines to standard output, for programs; all else goes to standard error.")
+]
 
 
 @app.command("list")
-def list_them() -> None:
+def list_them(as_json: AsJson = False) -> None:
     """Show what can be run."""
     from memorytree.lab.experiments import EXPERIMENTS
 
+    if as_json:
+        for name, experiment in EXPERIMENTS.items():
+            typer.echo(json.dumps({"name": name, "about": (experiment.__doc__ or "").splitlines()[0]}))
+        return
     width = max(map(len, EXPERIMENTS))
     for name, experiment in EXPERIMENTS.items():
         typer.echo(f"{name:<{width}}  {(experiment.__doc__ or '').splitlines()[0]}")
@@ -56,6 +64,7 @@ def run_some(
     out: Out = None,
     resume: Resume = True,
     jobs: Jobs = None,
+    as_json: AsJson = False,
 ) -> None:
     """Run some experiments; parts that were finished before are not run again."""
     from memorytree.lab.experiments import EXPERIMENTS
@@ -64,7 +73,7 @@ def run_some(
     if unknown:
         typer.echo(f"memorytree lab: no experiment {', '.join(unknown)}; there are {', '.join(EXPERIMENTS)}", err=True)
         raise typer.Exit(2)
-    if _run([EXPERIMENTS[name] for name in dict.fromkeys(names)], _plan(data, quick, seeds), out, resume, jobs):
+    if _run([EXPERIMENTS[name] for name in dict.fromkeys(names)], _plan(data, quick, seeds), out, resume, jobs, as_json):
         raise typer.Exit(130)
 
 
@@ -76,22 +85,24 @@ def run_all(
     out: Out = None,
     resume: Resume = True,
     jobs: Jobs = None,
+    as_json: AsJson = False,
 ) -> None:
     """Run all experiments, then build the page."""
     from memorytree.lab.experiments import EXPERIMENTS
 
-    stopped = _run(list(EXPERIMENTS.values()), _plan(data, quick, seeds), out, resume, jobs)
-    build_page(out, quick)
+    stopped = _run(list(EXPERIMENTS.values()), _plan(data, quick, seeds), out, resume, jobs, as_json)
+    build_page(out, quick, as_json)
     if stopped:
         raise typer.Exit(130)
 
 
 @app.command("report")
-def build_page(out: Out = None, quick: Quick = False) -> None:
+def build_page(out: Out = None, quick: Quick = False, as_json: AsJson = False) -> None:
     """Build one HTML page of everything that has been run."""
     from memorytree.lab import report
 
-    typer.echo(f"The page is {report.write(out or default_out(quick))}")
+    page = report.write(out or default_out(quick))
+    typer.echo(json.dumps({"page": str(page)}) if as_json else f"The page is {page}")
 
 
 def default_out(quick: bool) -> Path:
@@ -110,13 +121,15 @@ def _plan(data: Path | None, quick: bool, seeds: int) -> Plan:
     return Plan(data_folder(data), quick, seeds)
 
 
-def _run(chosen: Sequence[Experiment], plan: Plan, out: Path | None, resume: bool, jobs: int | None) -> bool:
+def _run(chosen: Sequence[Experiment], plan: Plan, out: Path | None, resume: bool, jobs: int | None, as_json: bool) -> bool:
     """Run experiments and write down what they found; returns whether the user stopped them before the end."""
     from memorytree.lab import documents, runner
     from memorytree.lab.measuring import circumstances
     from memorytree.lab.results import Results
 
-    console = Console() if Console().is_terminal else Console(width=LOG_WIDTH)
+    console = Console(stderr=as_json)
+    if not console.is_terminal:
+        console = Console(stderr=as_json, width=LOG_WIDTH)
     folder = out or default_out(plan.quick)
     if plan.data is None and not plan.quick:
         console.print("No folder of data sets: --data or MEMORYTREE_DATA names one. What needs data will be shown as such.")
@@ -126,7 +139,10 @@ def _run(chosen: Sequence[Experiment], plan: Plan, out: Path | None, resume: boo
     context = circumstances(0, plan.quick)
     for experiment in chosen:
         results = Results({part: found[part] for part in wanted[experiment.name] if part in found})
-        _show(documents.write(experiment, plan, results, context, folder), console)
+        told = documents.write(experiment, plan, results, context, folder)
+        _show(told, console)
+        if as_json:
+            typer.echo(json.dumps(told))
     console.print(f"Results are in {folder}.", highlight=False)
     if stopped:
         console.print("Stopped; what was finished is kept, and the same command goes on from there.")

@@ -9,10 +9,11 @@ from typing import Any
 
 from memorytree.store.answers import StoredHitMatrix, StoredHits
 from memorytree.store.doctor import Report
+from memorytree.store.layout import DATABASE
 from memorytree.store.repair import Repaired, repair
 from memorytree.store.store import MemoryStore
 
-__all__ = ["MemoryStore", "Repaired", "Report", "StoredHitMatrix", "StoredHits", "open", "repair", "verify"]
+__all__ = ["MemoryStore", "Repaired", "Report", "StoredHitMatrix", "StoredHits", "exists", "open", "repair", "verify"]
 
 
 def open(
@@ -43,6 +44,11 @@ def open(
         ('north', 'east')
     """
     return MemoryStore(path, mode=mode, durability=durability, settings=settings, **options)
+
+
+def exists(path: str | os.PathLike) -> bool:
+    """Whether there is a store at a path."""
+    return (Path(path) / DATABASE).exists()
 
 
 def verify(path: str | os.PathLike, *, scorer: Any = None) -> Report:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from memorytree import options
+from memorytree.engine.search import AT_NODE
 from memorytree.engine.state import NONE
 from memorytree.hits import HitMatrix, Hits, blank_trace
 from memorytree.store import key_codec, tokens
@@ -69,7 +70,11 @@ class StoredHits(Hits):
         """What `reward` takes. That of a store without memories has no key to learn from."""
         if self._receipt_id is None:
             key = b"" if self._kept is None else key_codec.encoded_kept(self._keys, self._kept)
-            question = Question(key, self.ids, [int(self._trace[place]) for place in DECISION], self._image.lineage)
+            # Only what was explored has more to tell than its branch.
+            decision = [int(self._trace[place]) for place in DECISION]
+            if decision[0] != AT_NODE:
+                decision[1:] = [NONE] * (len(DECISION) - 1)
+            question = Question(key, self.ids, decision, self._image.lineage)
             self._receipt_id = tokens.issue(self._image.identity, self._nonce or secrets.token_bytes(NONCE_BYTES), question)
         return self._receipt_id
 

@@ -16,7 +16,7 @@ import numpy as np
 from memorytree import options
 from memorytree.errors import InvalidOption, InvalidReceipt
 from memorytree.inspection import Explanation
-from memorytree.store import MemoryStore, tokens
+from memorytree.store import MemoryStore, exists, tokens
 from memorytree.text.keys import Encoder, VectorKeys, WordKeys
 from memorytree.tree import Learned
 
@@ -122,11 +122,9 @@ class TextMemory:
 
     def _opened(self, path: str | os.PathLike, **options: Any) -> MemoryStore:
         """The store at a path, if its keys are made as ours are."""
-        try:
-            store = MemoryStore(path, settings={"text": self._made_of.mark()}, **self._made_of.options, **options)
-        except InvalidOption as error:
-            hint = "; a memory keeps to the encoder it was made with, or to none" if "scorer=" in str(error) else ""
-            raise InvalidOption(f"{error}{hint}") from None
+        # What is settled when a memory is made may be made otherwise by a later version.
+        made = {} if exists(path) else {"settings": {"text": self._made_of.mark()}, **self._made_of.options}
+        store = MemoryStore(path, **made, **options)
         mark = store.settings.get("text")
         if mark is None or not self._made_of.fit(mark):
             store.close()
