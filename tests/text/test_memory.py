@@ -1,6 +1,7 @@
 """Texts come back for the questions they answer, with what is known of them, until they are forgotten."""
 
 import gc
+import sqlite3
 from pathlib import Path
 
 import numpy as np
@@ -240,6 +241,17 @@ def test_a_store_of_other_things_is_no_text_memory(tmp_path):
     with pytest.raises(InvalidOption, match="no texts"):
         TextMemory(tmp_path / "store")
     memorytree.open(tmp_path / "store").close()  # and nobody holds it
+
+
+def test_a_memory_whose_making_was_cut_short_is_made_again(tmp_path):
+    # What a crash leaves that comes after SQLite has made its file, and before there is anything in it.
+    database = sqlite3.connect(tmp_path / "memories.sqlite")
+    database.execute("PRAGMA journal_mode = WAL")
+    database.close()
+    for _ in range(2):
+        with TextMemory(tmp_path) as memory:
+            memory.remember(FACTS[0], id=0)
+            assert memory.recall("Ada's colour", 1).ids == [0]
 
 
 def test_an_explanation_names_words(memory):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from memorytree.store.answers import StoredHitMatrix, StoredHits
+from memorytree.store.database import Database
 from memorytree.store.doctor import Report
 from memorytree.store.layout import DATABASE
 from memorytree.store.repair import Repaired, repair
@@ -47,8 +48,15 @@ def open(
 
 
 def exists(path: str | os.PathLike) -> bool:
-    """Whether there is a store at a path."""
-    return (Path(path) / DATABASE).exists()
+    """Whether there is a store at a path. A database without its tables is none: its making was cut short."""
+    file = Path(path) / DATABASE
+    if not file.exists():
+        return False
+    database = Database(file, read_only=True)
+    try:
+        return not database.is_new
+    finally:
+        database.close()
 
 
 def verify(path: str | os.PathLike, *, scorer: Any = None) -> Report:
