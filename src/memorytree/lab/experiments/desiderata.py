@@ -238,10 +238,12 @@ def _claims(measured: Mapping[str, Measured]) -> list[Claim]:
     ticks = {name: one.ticks() for name, one in measured.items()}
     whole = [name for name, marks in ticks.items() if all(marks.values())]
     alone = "CMT alone has all five: low time, small space, self-consistency, incremental, learning."
-    cause = " Its linear scorer need not rank a key's own memory first, and routers go on learning after a memory was put in."
-    claims = [_claim("paper", alone, ticks["CMT, ours"], "CMT, ours", whole, cause)]
-    claims.append(_claim("ours", "Our default has all five.", ticks["memorytree, default"], "It", whole, ""))
-    return claims
+    restless = " Its linear scorer need not rank a key's own memory first, and routers learn on after a memory was put in."
+    weighty = " Besides its memories it keeps linear weights for each of the n / 10 values."
+    return [
+        _claim("paper", alone, ticks["CMT, ours"], "CMT, ours", whole, restless),
+        _claim("ours", "Our default has all five.", ticks["memorytree, default"], "It", whole, weighty),
+    ]
 
 
 def _claim(who: str, text: str, marks: Mapping[str, bool | None], subject: str, whole: list[str], cause: str) -> Claim:
