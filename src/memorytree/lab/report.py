@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import html
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from memorytree.lab import documents, tables
 from memorytree.lab.experiments import EXPERIMENTS
 
 TITLE = "Contextual Memory Trees: the paper's claims, measured"
+COLOURS = {True: "yes", False: "no", None: "none"}  # of verdicts: classes of the style below
 STYLE = """
 :root { color-scheme: light; --ink: #1b1b1b; --soft: #666; --line: #ddd; --blue: #0072B2; }
 body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: #fff; margin: 0 auto; max-width: 62rem;
@@ -22,13 +23,15 @@ nav ol { columns: 2; padding-left: 1.2rem; } a { color: var(--blue); }
 table { border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums; }
 caption { text-align: left; font-weight: 600; padding-bottom: .3rem; }
 th, td { padding: .25rem .6rem; text-align: right; border-bottom: 1px solid var(--line); }
+td, th[scope=row] { white-space: nowrap; }
 thead th { border-bottom: 2px solid var(--ink); vertical-align: bottom; }
 th[scope=row], thead th:first-child { text-align: left; font-weight: 400; }
 tbody tr:hover { background: #f4f7fa; }
 td.none, .note, figcaption, footer, .where { color: var(--soft); } .note, .where { font-size: .85rem; }
-.claims td, .claims th { text-align: left; vertical-align: top; } .claims th[scope=row] { min-width: 18rem; }
-.claims th.group { padding-top: .8rem; }
-.yes, .no { font-weight: 600; white-space: nowrap; } .yes { color: #00664b; } .no { color: #b34700; }
+.claims td, .claims th { text-align: left; vertical-align: top; white-space: normal; }
+.claims th[scope=row] { min-width: 18rem; } .claims th.group { padding-top: .8rem; }
+.claims .yes, .claims .no, .claims .none { white-space: nowrap; }
+.yes, .no { font-weight: 600; } .yes { color: #00664b; } .no { color: #b34700; }
 figure { margin: 1.5rem 0; } figure img { max-width: 100%; height: auto; } figcaption { font-size: .9rem; }
 """
 
@@ -60,7 +63,7 @@ place of one of them, and columns headed “paper” give what it published for 
 <nav><ol><li><a href="#claims">What holds, and what does not</a></li><li><a href="#elsewhere">Where something else is the
 better choice</a></li>{contents}<li><a href="#circumstances">Machine, versions, seeds</a></li></ol></nav>
 <h2 id="claims">What holds, and what does not</h2>
-{_claims({one["title"]: one["claims"] for one in here.values()})}
+{_verdicts(here)}
 <h2 id="elsewhere">Where something else is the better choice</h2>
 {_sentences([sentence for one in here.values() for sentence in one["elsewhere"]])}
 {sections}
@@ -81,7 +84,7 @@ def _section(name: str, title: str, found: dict[str, Any] | None, out: Path) -> 
         "<p><strong>A quick run on made-up or shrunken data: it shows that everything works, and nothing else.</strong></p>"
     )
     paragraphs = "".join(f"<p>{html.escape(text)}</p>" for text in found["about"].split("\n\n"))
-    shown = [head, quick if found["quick"] else "", paragraphs, _claims({"": found["claims"]})]
+    shown = [head, quick if found["quick"] else "", paragraphs, _claims(found["claims"])]
     shown += [tables.to_html(tables.Table.from_json(table)) for table in found["tables"]]
     shown += [_picture(picture, out) for picture in found["pictures"]]
     if found["troubles"]:
@@ -101,19 +104,30 @@ def _picture(picture: dict[str, str], out: Path) -> str:
     )
 
 
-def _claims(groups: Mapping[str, list[dict[str, Any]]]) -> str:
-    """Claims with their verdicts, in groups with a title each."""
-    colours = {True: "yes", False: "no", None: "none"}
-    head = "".join(f'<th scope="col">{title}</th>' for title in documents.CLAIMS)
+def _verdicts(here: Mapping[str, dict[str, Any]]) -> str:
+    """All claims with their verdicts, by experiment; the figures are with the experiment."""
     rows = []
-    for title, claims in groups.items():
-        if title:
-            rows.append(f'<tr><th class="group" colspan="{len(documents.CLAIMS)}">{html.escape(title)}</th></tr>')
-        rows += [
-            f'<tr><th scope="row">{html.escape(claim["text"])}</th><td>{html.escape(claim["who"])}</td>'
-            f'<td class="{colours[claim["holds"]]}">{claim["verdict"]}</td><td>{html.escape(claim["why"])}</td></tr>'
-            for claim in claims
-        ]
+    for name, one in here.items():
+        rows.append(f'<tr><th class="group" colspan="3"><a href="#{name}">{html.escape(one["title"])}</a></th></tr>')
+        rows += [f"<tr>{_claim(claim)}</tr>" for claim in one["claims"]]
+    return _claims_table(documents.CLAIMS[:3], rows) if rows else _sentences([])
+
+
+def _claims(claims: list[dict[str, Any]]) -> str:
+    """The claims of an experiment, with the figures."""
+    rows = [f"<tr>{_claim(claim)}<td>{html.escape(claim['why'])}</td></tr>" for claim in claims]
+    return _claims_table(documents.CLAIMS, rows)
+
+
+def _claim(claim: dict[str, Any]) -> str:
+    return (
+        f'<th scope="row">{html.escape(claim["text"])}</th><td>{html.escape(claim["who"])}</td>'
+        f'<td class="{COLOURS[claim["holds"]]}">{claim["verdict"]}</td>'
+    )
+
+
+def _claims_table(heads: Sequence[str], rows: list[str]) -> str:
+    head = "".join(f'<th scope="col">{title}</th>' for title in heads)
     body = "\n".join(rows)
     return f'<div class="wide"><table class="claims"><thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>'
 

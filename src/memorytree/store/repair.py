@@ -66,7 +66,7 @@ class Repaired:
 
 def repair(path: str | os.PathLike, scorer: Any = None) -> Repaired:
     """Make a damaged store whole again, as far as it goes. The store must not be open."""
-    folder = Path(path).absolute()
+    folder = Path(path)
     fresh = folder / f"{DATABASE}.repaired"
     if not (folder / DATABASE).exists() and not fresh.exists() and not snapshots.found_in(folder / SNAPSHOTS):
         raise StoreError(f"{folder} is not a store: there is no {DATABASE}, and no snapshot")

@@ -124,6 +124,11 @@ class Measured:
         return Cell(exponent(points), None, len(points)) if len(points) > 1 else Cell(status=self.status)
 
     @property
+    def again(self) -> bool:
+        """Whether one more memory means learning everything again."""
+        return any(size["again"] for found in self.by_size.values() for size in found)
+
+    @property
     def before(self) -> Cell:
         """The error before feedback, at the largest n."""
         if self.largest is None:
@@ -142,7 +147,7 @@ class Measured:
             "low time": _under(self.power("query_us"), LOW_TIME),
             "small space": _under(self.at("beyond_key"), SMALL_SPACE),
             "self-consistent": _under(self.at("own_key_error"), CONSISTENT),
-            "incremental": _under(self.power("more_us"), INCREMENTAL),
+            "incremental": False if self.again else _under(self.power("more_us"), INCREMENTAL),
             "learning": learned,
         }
 
@@ -169,7 +174,6 @@ def _table(measured: Mapping[str, Measured]) -> Table:
     table = Table("Figures", heads)
     for name, one in measured.items():
         more = one.at("more_us")
-        again = any(size["again"] for found in one.by_size.values() for size in found)
         table.add(
             name,
             title(one.approach.peer),
@@ -177,7 +181,7 @@ def _table(measured: Mapping[str, Measured]) -> Table:
             one.power("query_us"),
             one.power("insert_us"),
             one.at("query_us"),
-            f"{more} (all again)" if again else more,
+            f"{more} (all again)" if one.again else more,
             one.at("beyond_key"),
             one.at("own_key_error"),
             one.before,
@@ -196,8 +200,8 @@ def _ticks(measured: Mapping[str, Measured]) -> Table:
     table.note = (
         f"Paper: {published.DESIDERATA_SOURCE}. Ours: low time, an exponent of query time of at most {LOW_TIME}; small "
         f"space, at most {SMALL_SPACE} bytes a memory beyond its key; self-consistent, an error of at most {CONSISTENT}; "
-        f"incremental, an exponent of the cost of one more memory of at most {INCREMENTAL}; learning, an error lower by "
-        "more than .01 after feedback."
+        f"incremental, an exponent of the cost of one more memory of at most {INCREMENTAL}, without learning all again; "
+        "learning, an error lower by more than .01 after feedback."
     )
     return table
 
@@ -238,12 +242,12 @@ def _claims(measured: Mapping[str, Measured]) -> list[Claim]:
     ticks = {name: one.ticks() for name, one in measured.items()}
     whole = [name for name, marks in ticks.items() if all(marks.values())]
     alone = "CMT alone has all five: low time, small space, self-consistency, incremental, learning."
-    cause = (
-        " Its linear scorer need not rank a key's own memory first, and routers go on learning after a memory was put in."
-    )
-    claims = [_claim("paper", alone, ticks["CMT, ours"], "CMT, ours", whole, cause)]
-    claims.append(_claim("ours", "Our default has all five.", ticks["memorytree, default"], "It", whole, ""))
-    return claims
+    restless = " Its linear scorer need not rank a key's own memory first, and routers learn on after a memory was put in."
+    weighty = " Besides its memories it keeps linear weights for each of the n / 10 values."
+    return [
+        _claim("paper", alone, ticks["CMT, ours"], "CMT, ours", whole, restless),
+        _claim("ours", "Our default has all five.", ticks["memorytree, default"], "It", whole, weighty),
+    ]
 
 
 def _claim(who: str, text: str, marks: Mapping[str, bool | None], subject: str, whole: list[str], cause: str) -> Claim:

@@ -19,6 +19,7 @@ OURS = ("cmt-u", "cmt", "ours")
 OTHERS = ("vw-oas", "plt", "exact-1nn")
 LINEAR = ("vw-multilabel-oaa", "linear")
 EVERYONE = (*OURS, *OTHERS, *LINEAR)
+SLOW = (*LINEAR, "plt", "cmt")  # many minutes where labels are many
 
 
 class MultiLabel(Experiment):
@@ -37,7 +38,7 @@ class MultiLabel(Experiment):
     def parts(self, plan: Plan) -> Sequence[Part]:
         """Every system on every set."""
         return [
-            Part(peer, dataset, seed, slow=peer in (*LINEAR, "cmt") and dataset != "bibtex")
+            Part(peer, dataset, seed, slow=peer in SLOW and dataset != "bibtex")
             for dataset in sets_of("labels", plan, SETS)
             for peer in EVERYONE
             for seed in plan.over(PEERS[peer].linear)

@@ -82,12 +82,17 @@ def better_elsewhere(
     for peer in others:
         places = [
             f"{name} ({shown(theirs)} against our {shown(ours)}{_cost(results, name, peer)})"
-            for name, ours, theirs in against(results, figure, "ours", peer, sets)
-            if ours is not None and theirs is not None and (theirs > ours if more else theirs < ours)
+            for name, theirs, ours in against(results, figure, peer, "ours", sets)
+            if ours is not None and theirs is not None and _clearly_better(theirs, ours, more)
         ]
         if places:
             told.append(f"{title(peer)} has a better {what} on {'; '.join(places)}.")
     return told
+
+
+def _clearly_better(one: float, other: float, more: bool) -> bool:
+    """Whether a figure is better than another, and still is with the digits that are shown."""
+    return (one > other if more else one < other) and shown(one) != shown(other)
 
 
 def _cost(results: Results, dataset: str, peer: str) -> str:
