@@ -69,6 +69,8 @@ def import_(store: Any, file: Any, progress: bool) -> int:
                 number += 1
                 if line.strip():
                     lines.append(_memory_of(json.loads(line)))
+        except UnicodeDecodeError as error:
+            raise InvalidOption(f"line {number + 1} is not UTF-8 text: {error}") from None
         except (ValueError, KeyError, TypeError, AttributeError, msgpack.UnpackException) as error:
             raise InvalidOption(f"line {number} is not a memory: {error}") from None
     if not lines:
