@@ -39,7 +39,8 @@ def test_tables_plots_and_claims_come_of_results(name, plan):
         labelled = [axis for axis in picture.figure.axes if axis.get_visible()]
         assert all(axis.get_ylabel() for axis in labelled)
         picture.figure.draw_without_rendering()
-    assert all(claim.holds is not None and claim.why for claim in found.claims)
+    assert all(claim.why for claim in found.claims)
+    assert plan.quick or all(claim.holds is not None for claim in found.claims)
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)

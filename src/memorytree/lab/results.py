@@ -29,6 +29,11 @@ class Results:
         """One figure of all runs that went well and have it."""
         return [one[figure] for one in self.of(**wanted) if one.get("status") == "ok" and one.get(figure) is not None]
 
+    def by_seed(self, figure: str, **wanted: Any) -> dict[int, float]:
+        """One figure of all runs that went well and have it, by seed."""
+        fitting = {part.seed: one for part, one in self.found.items() if _fits(part, wanted) and one.get("status") == "ok"}
+        return {seed: one[figure] for seed, one in fitting.items() if one.get(figure) is not None}
+
     def mean(self, figure: str, **wanted: Any) -> float | None:
         """The mean of a figure, or None where nothing was measured."""
         return self.cell(figure, **wanted).value

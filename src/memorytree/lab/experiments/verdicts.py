@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import fmean
 
 from memorytree.lab.experiments.base import Claim
 from memorytree.lab.experiments.sets import title
@@ -54,10 +55,14 @@ def judged(who: str, text: str, pairs: Sequence[Pair], *, more: bool = False, re
 
 
 def against(results: Results, figure: str, one: str, other: str, sets: Sequence[str]) -> list[Pair]:
-    """For every data set a figure of one peer and of another."""
-    return [
-        (name, results.mean(figure, peer=one, dataset=name), results.mean(figure, peer=other, dataset=name)) for name in sets
-    ]
+    """For every data set a figure of one peer and of another, over the seeds that both have."""
+    pairs: list[Pair] = []
+    for name in sets:
+        mine, theirs = (results.by_seed(figure, peer=peer, dataset=name) for peer in (one, other))
+        both = mine.keys() & theirs.keys()
+        means = [fmean(found[seed] for seed in both) if both else None for found in (mine, theirs)]
+        pairs.append((name, means[0], means[1]))
+    return pairs
 
 
 def against_best(
