@@ -137,11 +137,11 @@ def _queries(report: Report, folder: Path, n: int, job: Job) -> None:
         store.insert_many(keys, values, metadata=metadata)
     store = memorytree.open(folder / "asked")
     ways = {
-        "tree in memory": lambda: [tree.query(x, 5) for x in asked],
-        "store": lambda: [store.query(x, 5) for x in asked],
+        "tree in memory": lambda: [tree.query(x, 5).values for x in asked],
+        "store": lambda: [store.query(x, 5).values for x in asked],
         "tree in memory, batch": lambda: tree.query_many(asked, 5),
         "store, batch": lambda: store.query_many(asked, 5),
-        "store, a third fits": lambda: [store.query(x, 5, where={"kind": "fact"}) for x in asked],
+        "store, a third fits": lambda: [store.query(x, 5, where={"kind": "fact"}).values for x in asked],
     }
     least = dict.fromkeys(ways, float("inf"))
     for _ in range(TURNS):

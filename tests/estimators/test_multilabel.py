@@ -281,7 +281,7 @@ def test_predicting_changes_nothing(rows, model):
 def test_a_bar_is_shown(capsys):
     X, Y = planted(60)
     MemoryTreeMultilabelClassifier(verbose=1, random_state=0).fit(X, Y)
-    assert "learning" in capsys.readouterr().out
+    assert "learning" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ def test_no_more_than_its_capacity_and_nothing_that_was_removed():
 def test_a_progress_bar_is_shown(capsys):
     retriever, keys, features = fitted("sparse", n=70, verbose=1)
     retriever.learn(keys, np.clip(table(features, features), 0, 1))
-    assert "learning" in capsys.readouterr().out
+    assert "learning" in capsys.readouterr().err
 
 
 def test_the_same_seed_gives_the_same_answers():

@@ -64,6 +64,7 @@ def grown(path: Path):
         for number in range(12):
             store.insert([number, number % 3, 1.0, 0.0], {"number": number}, metadata={"parity": number % 2})
         store.checkpoint()
+        store.insert(KEY, "since the checkpoint")
     return store
 
 

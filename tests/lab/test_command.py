@@ -85,7 +85,7 @@ def test_a_stopped_run_writes_what_it_has(tmp_path, made_up, monkeypatch):
         return result(part)
 
     monkeypatch.setattr(command, "measured", interrupted)
-    done = cli.invoke(app, ["lab", "run", "few-shot", "--quick", "--out", str(tmp_path)])
+    done = cli.invoke(app, ["lab", "run", "few-shot", "--quick", "--jobs", "1", "--out", str(tmp_path)])
     assert done.exit_code == 130
     found = json.loads((tmp_path / "few-shot.json").read_text())
     assert len(found["runs"]) == 3

@@ -192,7 +192,8 @@ class Records:
             for field, value in msgpack.unpackb(metadata).items():
                 if field not in codes:
                     codes[field] = np.full(len(memories), ABSENT, np.int32)
-                    self.columns.setdefault(field, Column())
+                    if field not in self.columns:
+                        self.columns[field] = Column()
                 codes[field][rows] = self.columns[field].code_for(value, len(rows))
         for field, here in codes.items():
             self.columns[field].put(first, here)
