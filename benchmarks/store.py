@@ -137,23 +137,29 @@ def _queries(report: Report, folder: Path, n: int, job: Job) -> None:
         store.insert_many(keys, values, metadata=metadata)
     store = memorytree.open(folder / "asked")
     ways = {
-        "tree in memory": lambda: [tree.query(x, 5).values for x in asked],
-        "store": lambda: [store.query(x, 5).values for x in asked],
+        "tree in memory, the best": lambda: [tree.query(x).values for x in asked],
+        "store, the best": lambda: [store.query(x).values for x in asked],
+        "tree in memory, the best 5": lambda: [tree.query(x, 5).values for x in asked],
+        "store, the best 5": lambda: [store.query(x, 5).values for x in asked],
         "tree in memory, batch": lambda: tree.query_many(asked, 5),
         "store, batch": lambda: store.query_many(asked, 5),
-        "store, a third fits": lambda: [store.query(x, 5, where={"kind": "fact"}).values for x in asked],
+        "store, the best 5 of the third that fits": lambda: [
+            store.query(x, 5, where={"kind": "fact"}).values for x in asked
+        ],
     }
     least = dict.fromkeys(ways, float("inf"))
     for _ in range(TURNS):
         for name, way in ways.items():
             least[name] = min(least[name], _both_clocks(way)[1])
     store.close()
-    table = Table(f"A query for 5 among {n:,}, CPU time", ["", "µs"])
+    table = Table(f"A query among {n:,}, values read, CPU time", ["", "µs"])
     for name, seconds in least.items():
         table.add(name, seconds / QUERIES * 1e6)
     report.tables.append(table)
     report.runs["queries"] = least
-    report.at_most("a query against the tree in memory", 1.3, least["store"] / least["tree in memory"], "x")
+    for what in ("the best", "the best 5"):
+        ratio = least[f"store, {what}"] / least[f"tree in memory, {what}"]
+        report.at_most(f"a query for {what} against the tree in memory", 1.3, ratio, "x")
 
 
 def _reopening(report: Report, folder: Path, n: int, job: Job) -> None:
