@@ -418,7 +418,7 @@ def test_a_failure_in_memory_after_the_commit_is_made_good(store, monkeypatch):
     def broken(*args, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(tree, "insert_many", broken)
+    monkeypatch.setattr(tree, "insert", broken)
     with pytest.raises(KeyboardInterrupt):
         store.insert(matrix(1)[0], "interrupted")
     assert len(store) == 21  # it was committed before the interruption
