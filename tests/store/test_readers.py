@@ -1,0 +1,158 @@
+"""Readers, threads and other processes beside the one writer."""
+
+import multiprocessing
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+import memorytree
+from memorytree.errors import (
+    ReadOnlyStore,
+    StoreError,
+    StoreLocked,
+    UnknownId,
+)
+from tests.trees import matrix
+
+
+def test_a_second_writer_is_told_who_holds_the_store(store):
+    store.insert([1.0], "mine")
+    with pytest.raises(StoreLocked, match=f"process {os.getpid()}"):
+        memorytree.open(store.path)
+    program = "import sys, memorytree; memorytree.open(sys.argv[1])"
+    run = subprocess.run(
+        [sys.executable, "-c", program, str(store.path)],
+        env={**os.environ, "PYTHONPATH": str(Path(memorytree.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 1
+    assert f"process {os.getpid()}" in run.stderr
+    assert store.query([1.0]).values == ["mine"]
+
+
+def test_readers_follow_the_writer_and_cannot_write(tmp_path):
+    X = matrix(80)
+    with memorytree.open(tmp_path / "store", seed=0, durability="normal") as writer:
+        with pytest.raises(UnknownId), memorytree.open(tmp_path / "store", mode="r") as reader:
+            reader[0]
+        with memorytree.open(tmp_path / "store", mode="r") as reader:
+            for number, x in enumerate(X):
+                writer.insert(x, number)
+                if number % 9 == 0:
+                    writer.update(writer.query(x, k=2), [1.0] * min(2, number + 1))
+                if number % 11 == 0:
+                    writer.remove(number)
+                if number % 23 == 0:
+                    writer.checkpoint()
+                if number % 5 == 0:
+                    assert list(reader) == list(writer)
+                    assert reader.query(x, k=3).ids == writer.query(x, k=3).ids
+            with pytest.raises(ReadOnlyStore):
+                reader.insert(X[0], "no")
+            # A reader that slept while the log was trimmed reads the new snapshot.
+            for x in X:
+                writer.insert(x, "more")
+            writer.checkpoint()
+            writer.insert(X[0], "last")
+            assert list(reader) == list(writer)
+        assert writer.verify().ok
+
+
+def _read_much(path, stop, failures):
+    try:
+        with memorytree.open(path, mode="r") as reader:
+            while not stop.is_set():
+                hits = reader.query([0.0, 0.0, 0.0, 0.0], k=5)
+                assert all(value == id for id, value in zip(hits.ids, hits.values, strict=True))
+    except BaseException as error:
+        failures.put(repr(error))
+        raise
+
+
+def test_readers_in_other_processes_see_whole_operations(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    stop, failures = context.Event(), context.Queue()
+    with memorytree.open(tmp_path / "store", seed=0, durability="normal") as writer:
+        writer.insert_many(matrix(50), range(50))
+        readers = [context.Process(target=_read_much, args=(tmp_path / "store", stop, failures)) for _ in range(2)]
+        for reader in readers:
+            reader.start()
+        for number in range(50, 250):
+            writer.insert(matrix(1, seed=number)[0], number, id=number)
+            if number % 40 == 0:
+                writer.checkpoint()
+                writer.backup(tmp_path / f"backup {number}")
+        stop.set()
+        for reader in readers:
+            reader.join()
+        assert failures.empty(), failures.get()
+        assert [reader.exitcode for reader in readers] == [0, 0]
+        for number in range(80, 250, 40):
+            with memorytree.open(tmp_path / f"backup {number}") as copy:
+                assert list(copy) == list(range(number + 1))
+                assert copy.verify().ok
+
+
+def test_a_fork_may_not_write_through_the_store_of_its_parent(store):
+    store.insert([1.0], "parent")
+    store._owner += 1  # as it is for a fork
+    with pytest.raises(StoreError, match="fork"):
+        store.insert([1.0], "child")
+    store._owner -= 1
+
+
+def test_threads_that_filter_beside_a_writer_see_memories_once_and_whole(tmp_path):
+    failures = []
+    with memorytree.open(tmp_path / "store", seed=0, durability="normal") as store:
+        store.insert_many(matrix(3000), range(3000), metadata=[{"user": i % 2} for i in range(3000)])
+        stop = threading.Event()
+
+        def ask():
+            try:
+                while not stop.is_set():
+                    for where in ({"user": 1}, {"late": True}):
+                        hits = store.query(matrix(1)[0], k=30, where=where)
+                        assert len(set(hits.ids)) == len(hits)
+                        assert all(next(iter(where)) in metadata for metadata in hits.metadata)
+            except BaseException as error:
+                failures.append(error)
+
+        readers = [threading.Thread(target=ask) for _ in range(2)]
+        for reader in readers:
+            reader.start()
+        for round in range(15):
+            rows = [{"late": True, f"field {round}": i} for i in range(40)]
+            ids = store.insert_many(matrix(40, seed=round), range(40), metadata=rows)
+            store.remove_many(ids[:20])
+        stop.set()
+        for reader in readers:
+            reader.join()
+    assert not failures, failures[0]
+
+
+def test_a_reader_takes_value_and_place_from_one_image(tmp_path):
+    with memorytree.open(tmp_path / "store", seed=0) as writer:
+        writer.insert_many(matrix(9), [f"value {i}" for i in range(9)])
+        with memorytree.open(tmp_path / "store", mode="r") as reader:
+            assert reader[5] == "value 5"
+            writer.remove_many([0, 1, 2])
+            writer.checkpoint()
+            writer.insert(matrix(1)[0], "more")
+            assert reader[5] == "value 5"
+            assert reader.verify().ok
+
+            # Interrupted while it follows the writer, a reader begins anew.
+            writer.remove(3)
+            writer.insert(matrix(1)[0], "even more")
+            tree = reader._current().tree
+            writer.remove(4)
+            tree.remove = None
+            with pytest.raises(TypeError):
+                list(reader)
+            assert list(reader) == list(writer)
