@@ -163,7 +163,7 @@ def _compared_one_by_one(
     """The k best of all that fit."""
     any_hit: Any = image.tree.query(x, 1, **asked)  # for the key as it is kept, and the errors of one that is none
     places = chosen.places()
-    ids = image.records.ids.array[places]
+    ids = image.records.ids[places]
     if exclude:
         kept = ~np.isin(ids, exclude)
         places, ids = places[kept], ids[kept]

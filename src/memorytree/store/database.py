@@ -47,6 +47,9 @@ CREATE TABLE feedback (
 );
 """
 
+INSERT_MEMORY = f"INSERT INTO memories VALUES ({', '.join('?' * 11)}, NULL)"
+INSERT_EVENT = f"INSERT INTO events VALUES ({', '.join('?' * 12)})"
+
 SEALED = ("facts", "events", "memories", "lessons", "feedback")
 
 
@@ -234,15 +237,17 @@ class Database:
         with self.transaction() as run:
             many = self._connection.executemany
             if memories:
-                many(f"INSERT INTO memories VALUES ({', '.join('?' * 11)}, NULL)", memories)
+                many(INSERT_MEMORY, memories)
             if ended:
                 many("UPDATE memories SET ended = ? WHERE record = ?", [(event.at, record) for record in ended])
-            many("INSERT INTO lessons VALUES (?, ?, ?, ?, ?)", lessons)
-            many("INSERT INTO feedback VALUES (?, ?, ?, ?, ?, ?, ?)", rewards)
+            if lessons:
+                many("INSERT INTO lessons VALUES (?, ?, ?, ?, ?)", lessons)
+            if rewards:
+                many("INSERT INTO feedback VALUES (?, ?, ?, ?, ?, ?, ?)", rewards)
             if facts:
                 self._note(run, facts)
             row = (*event[:4], *event.state)
-            run(f"INSERT INTO events VALUES ({', '.join('?' * 12)})", (*row, seal_of(*row)))
+            run(INSERT_EVENT, (*row, seal_of(*row)))
 
     def trim(self, at: int, alive: Callable[[list[int]], bool]) -> None:
         """Let go of what only mattered before an event, because a snapshot holds the tree as it was then.

@@ -182,6 +182,8 @@ class Image:
         Returns the ids of memories that are there now, and the places in the batch of those that do not even stay.
         """
         capacity = self.tree._options["capacity"]
+        if capacity is None and self.tree._values.keys().isdisjoint(ids) and len(set(ids)) == len(ids):
+            return [], []
         waiting = self._longest_unused()
         there, gone = len(self.tree), set()
         staying: dict[int, int] = {}

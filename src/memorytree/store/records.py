@@ -25,6 +25,10 @@ NEVER = math.inf
 ABSENT = -1
 
 
+KEPT = ("numbers", "ids", "seals", "created", "expires")  # by a snapshot, each as an array of its own
+ROW = np.dtype([*zip(KEPT, (np.int64, np.int64, np.uint64, np.float64, np.float64), strict=True), ("alive", bool)])
+
+
 class Growing:
     """An array that grows at its end."""
 
@@ -40,8 +44,15 @@ class Growing:
         end = self._length + len(more)
         if end > len(self._room):
             self._room = np.concatenate([self._room[: self._length], np.empty(max(end, 64), self._room.dtype)])
-        self._room[self._length : end] = more
+        if len(more) == 1:
+            self._room[self._length] = more[0]  # much quicker than a slice of one
+        else:
+            self._room[self._length : end] = more
         self._length = end
+
+    def pad(self, length: int, filler: Any) -> None:
+        """Add one number at the end until there are so many."""
+        self.extend([filler] * (length - self._length))
 
     @property
     def array(self) -> np.ndarray:
@@ -64,19 +75,19 @@ class Column:
         self.counts = np.bincount(present, minlength=len(self.values)).tolist()
         self._sorted: tuple[np.ndarray, np.ndarray] | None = None  # places by code, up to where this was made
 
-    def code_for(self, value: Any, memories: int) -> int:
-        """The code of a value, which so many more memories have."""
+    def _code_for(self, value: Any) -> int:
         code = self._code.setdefault(_comparable(value), len(self.values))
         if code == len(self.values):
             self.values.append(value)
             self.counts.append(0)
-        self.counts[code] += memories
         return code
 
-    def put(self, first: int, codes: np.ndarray) -> None:
-        """Note the codes at places from one on that lies behind all others."""
-        self.codes.extend(np.full(first - len(self.codes), ABSENT))
-        self.codes.extend(codes)
+    def put(self, places: list[int], value: Any) -> None:
+        """Note the value at new places, in order."""
+        code = self._code_for(value)
+        self.counts[code] += len(places)
+        self.codes.pad(places[-1] + 1, ABSENT)
+        self.codes.array[places if len(places) > 1 else places[0]] = code
 
     def at(self, place: int) -> int:
         """The code at a place."""
@@ -120,7 +131,7 @@ class Filter:
 
     def fits(self, places: np.ndarray) -> np.ndarray:
         """Whether each of some places fits."""
-        fitting = self._records.expires.array[places] > self._now
+        fitting = self._records.expires[places] > self._now
         for column, codes in self._fields:
             known = places < len(column.codes)
             fitting &= known
@@ -134,7 +145,7 @@ class Filter:
             candidates = np.sort(found[0].places(found[1]))
         else:
             candidates = np.arange(len(self._records))
-        candidates = candidates[self._records.alive.array[candidates]]
+        candidates = candidates[self._records.alive[candidates]]
         return candidates[self.fits(candidates)]
 
 
@@ -143,12 +154,10 @@ class Records:
 
     def __init__(self, stored: dict[str, np.ndarray] | None = None):
         stored = stored or {}
-        self.numbers = Growing(np.int64, stored.get("numbers"))  # of rows in the database
-        self.ids = Growing(np.int64, stored.get("ids"))
-        self.seals = Growing(np.uint64, stored.get("seals"))
-        self.created = Growing(np.float64, stored.get("created"))
-        self.expires = Growing(np.float64, stored.get("expires"))
-        self.alive = Growing(bool, np.ones(len(self.numbers), bool))
+        rows = np.ones(len(stored.get("ids", ())), ROW)
+        for name in KEPT if stored else ():
+            rows[name] = stored[name]
+        self._rows = Growing(ROW, rows)
         self.columns: dict[str, Column] = {}
         for number, (field, values) in enumerate(unpacked(stored["fields"].tobytes()) if stored else []):
             self.columns[field] = Column(values, stored["codes"][number])
@@ -156,10 +165,35 @@ class Records:
         self._mapped = memoryview(stored["values"]) if stored else memoryview(b"")  # type: ignore[arg-type]
         self._fresh: list[bytes | None] = []  # behind those that are mapped
         self._gone = 0
-        self.next_expiry = float(self.expires.array.min(initial=NEVER))
+        self.next_expiry = float(self.expires.min(initial=NEVER))
 
     def __len__(self) -> int:
-        return len(self.numbers)
+        return len(self._rows)
+
+    @property
+    def numbers(self) -> np.ndarray:
+        """Of each memory the number of its row in the database."""
+        return self._rows.array["numbers"]
+
+    @property
+    def ids(self) -> np.ndarray:
+        """Of each memory its id."""
+        return self._rows.array["ids"]
+
+    @property
+    def created(self) -> np.ndarray:
+        """Of each memory when it was stored."""
+        return self._rows.array["created"]
+
+    @property
+    def expires(self) -> np.ndarray:
+        """Of each memory when it is to go."""
+        return self._rows.array["expires"]
+
+    @property
+    def alive(self) -> np.ndarray:
+        """Of each memory whether it is still there."""
+        return self._rows.array["alive"]
 
     @property
     def mostly_empty(self) -> bool:
@@ -171,36 +205,29 @@ class Records:
         first = len(self)
         self._fresh += [memory.value for memory in memories]
         self._describe(first, memories)
-        expires = [NEVER if memory.expires is None else memory.expires for memory in memories]
-        self.next_expiry = min(self.next_expiry, *expires)
-        self.ids.extend([memory.id for memory in memories])
-        self.seals.extend([int.from_bytes(memory.seal, "big") for memory in memories])
-        self.created.extend([memory.created for memory in memories])
-        self.expires.extend(expires)
-        self.alive.extend(np.ones(len(memories), bool))
-        self.numbers.extend([memory.record for memory in memories])
+        rows = []
+        for memory in memories:
+            expires = NEVER if memory.expires is None else memory.expires
+            self.next_expiry = min(self.next_expiry, expires)
+            rows.append((memory.record, memory.id, int.from_bytes(memory.seal, "big"), memory.created, expires, True))
+        self._rows.extend(rows)
         return range(first, len(self))
 
     def _describe(self, first: int, memories: list[Memory]) -> None:
         """Note the metadata of new memories, whose places begin with `first`."""
         alike: dict[bytes, list[int]] = {}
-        for i, memory in enumerate(memories):
+        for place, memory in enumerate(memories, first):
             if memory.metadata is not None:
-                alike.setdefault(memory.metadata, []).append(i)
-        codes: dict[str, np.ndarray] = {}
-        for metadata, rows in alike.items():
+                alike.setdefault(memory.metadata, []).append(place)
+        for metadata, places in alike.items():
             for field, value in msgpack.unpackb(metadata).items():
-                if field not in codes:
-                    codes[field] = np.full(len(memories), ABSENT, np.int32)
-                    if field not in self.columns:
-                        self.columns[field] = Column()
-                codes[field][rows] = self.columns[field].code_for(value, len(rows))
-        for field, here in codes.items():
-            self.columns[field].put(first, here)
+                if field not in self.columns:
+                    self.columns[field] = Column()
+                self.columns[field].put(places, value)
 
     def drop(self, place: int) -> None:
         """The memory at a place has gone."""
-        self.alive.array[place] = False
+        self.alive[place] = False
         self._gone += 1
         for column in self.columns.values():
             column.drop(place)
@@ -236,7 +263,7 @@ class Records:
 
     def seal(self, place: int) -> bytes:
         """The seal of the record at a place."""
-        return int(self.seals.item(place)).to_bytes(8, "big")
+        return int(self._rows.array["seals"][place]).to_bytes(8, "big")
 
     def metadata(self, place: int) -> dict[str, Any]:
         """The metadata at a place."""
@@ -251,19 +278,17 @@ class Records:
         """The ids of memories that are there still but have expired."""
         if now < self.next_expiry:
             return []
-        return self.ids.array[self.alive.array & (self.expires.array <= now)].tolist()
+        return self.ids[self.alive & (self.expires <= now)].tolist()
 
     def look_ahead(self) -> None:
         """Find out when the next memory expires."""
-        self.next_expiry = float(self.expires.array[self.alive.array].min(initial=NEVER))
+        self.next_expiry = float(self.expires[self.alive].min(initial=NEVER))
 
     def arrays(self) -> dict[str, np.ndarray]:
         """All that a snapshot keeps: the memories that are there, in order of their places."""
-        places = np.flatnonzero(self.alive.array)
+        places = np.flatnonzero(self.alive)
         values = [self.packed_value(place) or b"" for place in places.tolist()]
-        arrays = {
-            name: getattr(self, name).array[places].copy() for name in ("numbers", "ids", "seals", "created", "expires")
-        }
+        arrays = {name: self._rows.array[name][places] for name in KEPT}
         fields, all_codes = [], []
         for field, column in self.columns.items():
             if not any(column.counts):

@@ -214,7 +214,7 @@ def _memories(rows: _Salvage, snapshot: Snapshot | None, done: Repaired) -> list
         later = [event for event in rows.events if event.at > snapshot.at and event.kind == "remove"]
         removed = {id for event in later for id in msgpack.unpackb(event.body)}
         labels = _labels_in(snapshot)
-        for place, record in enumerate(snapshot.records.numbers.array.tolist()):
+        for place, record in enumerate(snapshot.records.numbers.tolist()):
             id = int(snapshot.records.ids.item(place))
             if record not in whole and id not in removed:
                 live[record] = _from_snapshot(snapshot, place, record, id, labels.get(id))

@@ -259,7 +259,7 @@ class Session:
         except OSError as error:
             raise StoreError(f"no snapshot could be written: {error}; the memories themselves are safe") from error
         image.weight = 0
-        numbers = image.records.numbers.array[image.records.alive.array]
+        numbers = image.records.numbers[image.records.alive]
         self._database.trim(image.at, lambda gone: bool(np.isin(gone, numbers).any()))
         if image.records.mostly_empty:
             # Places are never given out again, so an image of which most has gone is read anew; whoever reads keeps the old.

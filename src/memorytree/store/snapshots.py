@@ -178,7 +178,7 @@ def read(path: Path, scorer: Any = None) -> Snapshot:
     try:
         state = unpacked(arrays.pop("tree").tobytes())
         records = Records({n.removeprefix("records."): a for n, a in arrays.items() if n.startswith("records.")})
-        state["values"] = Positions(zip(records.ids.array.tolist(), range(len(records)), strict=True))
+        state["values"] = Positions(zip(records.ids.tolist(), range(len(records)), strict=True))
         inside = {name.removeprefix("tree."): array for name, array in arrays.items() if name.startswith("tree.")}
         if inside:
             state["arrays"] = inside

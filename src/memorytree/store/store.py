@@ -108,7 +108,7 @@ class MemoryStore(Session):
         """The ids of all memories with this metadata, in order of insertion; `where` as in `query`."""
         image = self._current()
         with image.looked_at():
-            return image.records.ids.array[Filter(image.records, where, time.time()).places()].tolist()
+            return image.records.ids[Filter(image.records, where, time.time()).places()].tolist()
 
     def __repr__(self) -> str:
         state = f"{len(self):,} memories" if self._open else "closed"
@@ -135,7 +135,7 @@ class MemoryStore(Session):
             metadata: {name: text, number, boolean or None}, for `query(where=...)`.
             ttl: after so many seconds it is gone.
         """
-        ids = np.array([NONE if id is None else options.whole("id", id, 0)])
+        ids = [NONE if id is None else options.whole("id", id, 0)]
         with self._writing() as image:
             keys, core = image.tree._begin(x)
             row = keys.one(x)
@@ -143,7 +143,8 @@ class MemoryStore(Session):
             data = [key_codec.encoded_kept(keys, keys.keep(x, row))]
             given = _checked_features(None if features is None else [features], 1, core)
             times = [_times(time.time(), ttl)]
-            return int(self._insert(image, keys, data, [value], ids, given, [label], [metadata], times)[0])
+            named = None if label is None else [label]
+            return self._insert(image, keys, data, [value], ids, given, named, [metadata], times)[0]
 
     def insert_many(
         self,
@@ -185,27 +186,28 @@ class MemoryStore(Session):
                 lasting = [_times(now, ttl)] * n
             else:
                 lasting = [_times(now, life) for life in _one_each("ttl", n, ttl, False)]
-            named = [None] * n if labels is None else options.listed(labels)
-            return self._insert(image, keys, data, values, numbers, given, named, described, lasting)
+            named = None if labels is None else options.listed(labels)
+            taken = self._insert(image, keys, data, values, numbers.tolist(), given, named, described, lasting)
+            return np.array(taken, np.int64)
 
     def _insert(
-        self, image: Image, keys: Any, data: list[bytes], values: list, ids: np.ndarray, features: list, labels: Sequence,
+        self, image: Image, keys: Any, data: list[bytes], values: list, ids: list[int], features: list, labels: list | None,
         metadata: Sequence, times: Sequence[tuple[float, float | None]],
-    ) -> np.ndarray:  # fmt: skip
-        """Store memories whose keys were checked."""
+    ) -> list[int]:  # fmt: skip
+        """Store memories whose keys were checked; returns their ids."""
         n, kind = len(ids), key_codec.kind_of(keys)
         if list(kind) != self._facts.get("keys", list(kind)):
             raise InvalidKey(f"this store holds {' keys of dimension '.join(map(str, self._facts['keys']))}, not {kind}")
         first, last = self._state.next_record, self._state.next_record + n - 1
-        next_id = self._take_ids(ids)
-        leaving, passing = image.departures(ids.tolist())
+        ids, next_id = self._take_ids(ids)
+        leaving, passing = image.departures(ids)
         columns: tuple[Iterable[Any], ...] = (
             range(first, last + 1),
-            ids.tolist(),
+            ids,
             data,
             [packed_value(value) for value in values],
             checked_metadata(metadata),
-            _checked_labels(labels, n),
+            [None] * n if labels is None else _checked_labels(labels, n),
             features,
             [created for created, _ in times],
             [expires for _, expires in times],
@@ -225,16 +227,15 @@ class MemoryStore(Session):
         image.at = event.at
         return ids
 
-    def _take_ids(self, ids: np.ndarray) -> int:
-        """Give ids to the memories of a batch that have none yet; returns the next free one."""
-        next_id = self._state.next_id
-        for i, given in enumerate(ids.tolist()):
-            if given == NONE:
-                ids[i] = given = next_id
-            next_id = max(next_id, given + 1)
+    def _take_ids(self, ids: list[int]) -> tuple[list[int], int]:
+        """The ids of a batch, with numbers for the memories that have none yet, and the next that is free."""
+        next_id, taken = self._state.next_id, []
+        for id in ids:
+            taken.append(next_id if id == NONE else id)
+            next_id = max(next_id, taken[-1] + 1)
         if next_id > options.MOST:
             raise InvalidOption(f"ids go up to 2**62 - 1; the next would be {next_id}")
-        return next_id
+        return taken, next_id
 
     def remove(self, id: int) -> None:
         """Forget a memory; `UnknownId` where there is none."""
