@@ -81,16 +81,17 @@ class DenseKeys:
 
     def one(self, x: Any, growing: bool = False) -> np.ndarray:
         """A batch of one key. Unless it is to be stored or learned from, see `check`."""
-        usual = type(x) is np.ndarray and x.dtype is _FLOAT32
-        if not usual:
+        if type(x) is np.ndarray and x.dtype is _FLOAT32 and x.shape == self._shape:
+            row = np.array(x[None])  # the usual case, which every query waits for
+        else:
             x = _numbers(x)
-        if x.shape != self._shape:
-            if x.ndim == 1:
+            if x.ndim == 1 and x.shape != self._shape:
                 raise InvalidKey(f"key has {x.shape[0]} features, this tree holds {self.dimension}")
-            raise InvalidKey(f"a key is an array of shape {self._shape}, this one has {x.shape}")
-        if not usual and x.dtype.itemsize > 4:
-            _check_weights(x)
-        row = np.array(x, _FLOAT32, ndmin=2)
+            if x.ndim != 1:
+                raise InvalidKey(f"a key is an array of shape {self._shape}, this one has {x.shape}")
+            if x.dtype.itemsize > 4:
+                _check_weights(x)
+            row = np.array(x, _FLOAT32, ndmin=2)
         if growing:
             self.check(row)
         return row

@@ -15,7 +15,7 @@ from memorytree.errors import UnsupportedValue
 _ARRAY, _SCALAR, _TUPLE = 101, 102, 103  # msgpack extension types
 DEEPEST = 32
 # First bytes of msgpack data with nothing inside: small ints and text; nil, booleans and bytes; floats and ints; long text.
-_SIMPLE = frozenset(
+SIMPLE = frozenset(
     [*range(0x80), *range(0xA0, 0xC1), *range(0xC2, 0xC7), *range(0xCA, 0xD4), *range(0xD9, 0xDC), *range(0xE0, 0x100)]
 )
 
@@ -65,7 +65,7 @@ def packed_value(value: Any) -> bytes:
 
 def unpacked(data: bytes) -> Any:
     """What bytes stand for."""
-    if data[0] in _SIMPLE:
+    if data[0] in SIMPLE:
         return msgpack.unpackb(data)  # four times as fast
     return msgpack.unpackb(data, ext_hook=_restore_extension, strict_map_key=False)
 

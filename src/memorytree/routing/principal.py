@@ -70,8 +70,10 @@ def average_by_label(tree, sample, projections, mean):
     size = 8
     while size < 2 * sample.shape[0]:
         size *= 2
-    labels, places = np.full(size, NONE), np.full(sample.shape[0], NONE)
-    totals, counts = np.zeros(size), np.zeros(size)
+    # np.full and np.zeros would each be compiled for this alone.
+    labels, places = np.empty(size, np.int64), np.empty(sample.shape[0], np.int64)
+    totals, counts = np.empty(size, np.float64), np.empty(size, np.float64)
+    labels[:], places[:], totals[:], counts[:] = NONE, NONE, 0.0, 0.0
     for i in range(sample.shape[0]):
         label = np.int64(tree.rows[tree.slots[sample[i]], LABEL])
         if label == NONE:

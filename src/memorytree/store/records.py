@@ -15,7 +15,7 @@ import msgpack
 import numpy as np
 
 from memorytree.errors import InvalidOption
-from memorytree.packing import packed_value, unpacked
+from memorytree.packing import SIMPLE, packed_value, unpacked
 from memorytree.store.database import Memory
 
 FEW = 1000
@@ -249,13 +249,14 @@ class Records:
         """The values at some places. This is on the path of every query, so it asks nobody else."""
         bounds, fresh = self._bounds, self._fresh
         data: Any = self._mapped
-        mapped = len(bounds) - 1
+        mapped, unpackb = len(bounds) - 1, msgpack.unpackb
         values: list[Any] = []
         for place in places:
             if place is None:
                 values.append(None)
             elif place < mapped:
-                values.append(unpacked(data[bounds[place] : bounds[place + 1]]))
+                packed = data[bounds[place] : bounds[place + 1]]
+                values.append(unpackb(packed) if packed[0] in SIMPLE else unpacked(packed))
             else:
                 packed = fresh[place - mapped]
                 values.append(None if packed is None else unpacked(packed))
