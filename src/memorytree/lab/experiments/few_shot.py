@@ -9,11 +9,12 @@ from memorytree.lab import plots, published
 from memorytree.lab.experiments.base import Claim, Experiment, Findings, Picture, Plan
 from memorytree.lab.experiments.pictures import against_time, batch_us
 from memorytree.lab.experiments.sets import sets_of, title
+from memorytree.lab.experiments.system_tables import SystemTable
 from memorytree.lab.experiments.verdicts import Pair, against, against_best, better_elsewhere, judged, shown
 from memorytree.lab.parts import Part
 from memorytree.lab.peers import PEERS
 from memorytree.lab.results import Results
-from memorytree.lab.tables import Cell, Column, Table
+from memorytree.lab.tables import Column, Table
 
 SETS = (
     "omniglot-1", "wikipara-1", "omniglot-2", "omniglot-3", "omniglot-5",
@@ -78,32 +79,16 @@ def _overview(results: Results, sets: Sequence[str]) -> Table:
 
 
 def _table(results: Results, dataset: str) -> Table:
-    stand_in = published.STANDS_FOR.get(dataset)
-    heads = [
-        Column("system"), Column("seeds"), Column("test error", "less"), Column("bits", "more"),
-        Column("ms a query", "less"), Column("training CPU s", "less"), Column("MB held"),
-    ]  # fmt: skip
-    if stand_in:
-        heads += [Column(f"paper, {stand_in}: error"), Column("paper: ms")]
-    table = Table(dataset, heads)
-    for peer in EVERYONE:
-        wanted = {"peer": peer, "dataset": dataset}
-        cells: list[Cell | str] = [
-            title(peer),
-            results.runs(**wanted),
-            results.cell("error", **wanted),
-            results.cell("entropy_reduction", **wanted),
-            results.least("query_us", **wanted).times(1e-3),
-            results.least("fit_s", **wanted),
-            results.least("bytes", **wanted).times(2**-20),
-        ]
-        if stand_in:
-            score = published.FEW_SHOT.get((stand_in, published.SYSTEMS.get(peer, "")))
-            cells += [f"{score.error / 100:.3f}", f"{score.ms:g}"] if score else ["", ""]
-        table.add(*cells)
-    if stand_in:
-        table.note = f"Paper: {published.FEW_SHOT_SOURCE}."
-    return table
+    made = SystemTable(results, dataset, EVERYONE)
+    made.mean("test error", "error", "less")
+    made.mean("bits", "entropy_reduction", "more")
+    made.least("ms a query", "query_us", 1e-3)
+    made.least("training CPU s", "fit_s")
+    made.least("MB held", "bytes", 2**-20, better=None)
+    if made.stand_in:
+        made.paper(f"paper, {made.stand_in}: error", published.FEW_SHOT, lambda score: f"{score.error / 100:.3f}")
+        made.paper("paper: ms", published.FEW_SHOT, lambda score: f"{score.ms:g}")
+    return made.table(f"Paper: {published.FEW_SHOT_SOURCE}.")
 
 
 def _chart(results: Results, sets: Sequence[str]) -> Picture:

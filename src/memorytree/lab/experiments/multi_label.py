@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from memorytree.lab import published
 from memorytree.lab.experiments.base import Claim, Experiment, Findings, Picture, Plan
 from memorytree.lab.experiments.pictures import against_time
-from memorytree.lab.experiments.sets import sets_of, title
+from memorytree.lab.experiments.sets import sets_of
+from memorytree.lab.experiments.system_tables import SystemTable
 from memorytree.lab.experiments.verdicts import against, better_elsewhere, judged
 from memorytree.lab.parts import Part
 from memorytree.lab.peers import PEERS
 from memorytree.lab.results import Results
-from memorytree.lab.tables import Cell, Column, Table
+from memorytree.lab.tables import Table
 
 SETS = ("bibtex", "yso")
 OURS = ("cmt-u", "cmt", "ours")
@@ -58,30 +59,17 @@ class MultiLabel(Experiment):
 
 
 def _table(results: Results, dataset: str) -> Table:
-    stand_in = published.STANDS_FOR.get(dataset)
-    heads = [
-        Column("system"), Column("seeds"), Column("Hamming loss", "less"), Column("P@1", "more"), Column("P@3", "more"),
-        Column("P@5", "more"), Column("ms a row", "less"), Column("training CPU s", "less"),
-    ]  # fmt: skip
-    if stand_in:
-        heads += [Column(f"paper, {stand_in}: loss"), Column("paper: ms"), Column("paper: training h")]
-    table = Table(dataset, heads)
-    for peer in EVERYONE:
-        wanted = {"peer": peer, "dataset": dataset}
-        cells: list[Cell | str] = [
-            title(peer),
-            results.runs(**wanted),
-            *(results.cell(figure, **wanted) for figure in ("hamming", "p1", "p3", "p5")),
-            results.least("query_us", **wanted).times(1e-3),
-            results.least("fit_s", **wanted),
-        ]
-        if stand_in:
-            score = published.MULTI_LABEL.get((stand_in, published.SYSTEMS.get(peer, "")))
-            cells += [f"{score.loss:g}", f"{score.ms:g}", f"{score.hours:g}"] if score else ["", "", ""]
-        table.add(*cells)
-    if stand_in:
-        table.note = f"Paper: {published.MULTI_LABEL_SOURCE}; its CMT is memory and one against some, with supervision."
-    return table
+    made = SystemTable(results, dataset, EVERYONE)
+    made.mean("Hamming loss", "hamming", "less")
+    for k in (1, 3, 5):
+        made.mean(f"P@{k}", f"p{k}", "more")
+    made.least("ms a row", "query_us", 1e-3)
+    made.least("training CPU s", "fit_s")
+    if made.stand_in:
+        made.paper(f"paper, {made.stand_in}: loss", published.MULTI_LABEL, lambda score: f"{score.loss:g}")
+        made.paper("paper: ms", published.MULTI_LABEL, lambda score: f"{score.ms:g}")
+        made.paper("paper: training h", published.MULTI_LABEL, lambda score: f"{score.hours:g}")
+    return made.table(f"Paper: {published.MULTI_LABEL_SOURCE}; its CMT is memory and one against some, with supervision.")
 
 
 def _claims(results: Results, sets: Sequence[str]) -> list[Claim]:

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from memorytree.lab import published
 from memorytree.lab.experiments.base import Claim, Experiment, Findings, Picture, Plan
 from memorytree.lab.experiments.pictures import against_time, batch_us
-from memorytree.lab.experiments.sets import sets_of, title
+from memorytree.lab.experiments.sets import sets_of
+from memorytree.lab.experiments.system_tables import SystemTable
 from memorytree.lab.experiments.verdicts import Pair, against, better_elsewhere, judged
 from memorytree.lab.parts import Part
 from memorytree.lab.results import Results
-from memorytree.lab.tables import Cell, Column, Table
+from memorytree.lab.tables import Cell, Table
 
 SETS = ("flickr8k",)
 OURS = ("cmt-u", "cmt", "ours-u", "ours")
@@ -63,41 +64,23 @@ def speedup(results: Results, peer: str, over: str, dataset: str) -> Cell:
 
 
 def _table(results: Results, dataset: str) -> Table:
-    stand_in = published.STANDS_FOR.get(dataset, "")
-    heads = [
-        Column("system"), Column("splits"), Column("reward", "more"), Column("centred", "more"),
-        Column("ms a query", "less"), Column("ms asked alone", "less"), Column("times the scan's speed", "more"),
-        Column("times the KD-tree's", "more"), Column("training CPU s", "less"),
-    ]  # fmt: skip
-    heads += [Column("paper: reward"), Column("paper: ms"), Column("paper: times the scan's speed")] if stand_in else []
-    table = Table(dataset, heads)
-    for peer in EVERYONE:
-        wanted = {"peer": peer, "dataset": dataset}
-        cells: list[Cell | str] = [
-            title(peer),
-            results.runs(**wanted),
-            results.cell("reward", **wanted),
-            results.cell("centred", **wanted),
-            results.least("query_us", **wanted).times(1e-3),
-            results.least("call_us", **wanted).times(1e-3),
-            speedup(results, peer, SCAN, dataset),
-            speedup(results, peer, "kd-tree", dataset),
-            results.least("fit_s", **wanted),
-        ]
-        table.add(*cells, *(_published(stand_in, peer) if stand_in else ()))
-    if stand_in:
-        table.note = (
-            f"Paper: {published.RETRIEVAL_SOURCE}, and {published.SPEEDUP_SOURCE}; against a KD-tree on all features, which "
-            f"it calls slower than a scan, it gives speed-ups of {_over_kd(stand_in)}."
-        )
-    return table
-
-
-def _published(stand_in: str, peer: str) -> list[str]:
-    system = published.SYSTEMS.get(peer, "")
-    score, speed = published.RETRIEVAL.get((stand_in, system)), published.SPEEDUP.get((stand_in, system))
-    reward = f"{score.reward:.3f}" + (f" ± {score.sd:.3f}" if score.sd else "") if score else ""
-    return [reward, f"{score.ms:g}" if score else "", f"{speed[0]:g}" if speed else ""]
+    made = SystemTable(results, dataset, EVERYONE, runs="splits")
+    made.mean("reward", "reward", "more")
+    made.mean("centred", "centred", "more")
+    made.least("ms a query", "query_us", 1e-3)
+    made.least("ms asked alone", "call_us", 1e-3)
+    made.add("times the scan's speed", lambda peer: speedup(results, peer, SCAN, dataset), "more")
+    made.add("times the KD-tree's", lambda peer: speedup(results, peer, "kd-tree", dataset), "more")
+    made.least("training CPU s", "fit_s")
+    if not made.stand_in:
+        return made.table()
+    made.paper("paper: reward", published.RETRIEVAL, lambda score: str(Cell(score.reward, score.sd)))
+    made.paper("paper: ms", published.RETRIEVAL, lambda score: f"{score.ms:g}")
+    made.paper("paper: times the scan's speed", published.SPEEDUP, lambda speed: f"{speed[0]:g}")
+    return made.table(
+        f"Paper: {published.RETRIEVAL_SOURCE}, and {published.SPEEDUP_SOURCE}; against a KD-tree on all features, which it "
+        f"calls slower than a scan, it gives speed-ups of {_over_kd(made.stand_in)}."
+    )
 
 
 def _over_kd(stand_in: str) -> str:
