@@ -14,8 +14,8 @@ from typing import Any
 import msgpack
 import numpy as np
 
-from memorytree.errors import InvalidOption
 from memorytree.packing import SIMPLE, packed_value, unpacked
+from memorytree.store.arguments import checked_where
 from memorytree.store.database import Memory
 
 FEW = 1000
@@ -310,60 +310,3 @@ class Records:
 def _comparable(value: Any) -> Any:
     """A value such that what is equal in JSON is equal here: true is not 1."""
     return ("bool", value) if isinstance(value, bool) else value
-
-
-def _native(value: Any) -> Any:
-    """NumPy's scalars as Python's."""
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def _is_plain(value: Any) -> bool:
-    return value is None or isinstance(value, str | bool | int) or (isinstance(value, float) and math.isfinite(value))
-
-
-def checked_metadata(given: Iterable[Any]) -> list[bytes | None]:
-    """Metadata as bytes, for each memory: mappings from names to text, numbers, booleans or None."""
-    known: dict[Any, bytes | None] = {}  # most of a batch is alike
-    packed: list[bytes | None] = []
-    for metadata in given:
-        if metadata is None:
-            packed.append(None)
-            continue
-        try:
-            alike = (*metadata.items(), *map(type, metadata.values()))
-            if alike not in known:
-                known[alike] = _packed_metadata(metadata)
-            packed.append(known[alike])
-        except (TypeError, AttributeError):  # no mapping, or with values that have insides
-            packed.append(_packed_metadata(metadata))
-    return packed
-
-
-def _packed_metadata(metadata: Any) -> bytes | None:
-    if not isinstance(metadata, Mapping):
-        raise InvalidOption(f"metadata is a mapping {{name: value}}, not {type(metadata).__name__}")
-    metadata = {field: _native(value) for field, value in metadata.items()}
-    for field, value in metadata.items():
-        if not isinstance(field, str) or not _is_plain(value):
-            raise InvalidOption(f"metadata maps names to text, numbers, booleans or None, not {field!r} to {value!r:.80}")
-    try:
-        return bytes(msgpack.packb(metadata)) if metadata else None
-    except (OverflowError, ValueError) as error:
-        raise InvalidOption(f"metadata cannot be kept: {error}") from None
-
-
-def checked_where(where: Any) -> dict[str, list[Any]]:
-    """A filter as lists of the values that fit, by field."""
-    if where is None:
-        return {}
-    if not isinstance(where, Mapping):
-        raise InvalidOption(f'where is a mapping such as {{"user": "u17"}}, not {type(where).__name__}')
-    lists = {}
-    for field, wanted in where.items():
-        values = [_native(value) for value in (wanted if isinstance(wanted, list | tuple | set | frozenset) else [wanted])]
-        if not isinstance(field, str) or not all(map(_is_plain, values)):
-            raise InvalidOption(
-                f"where maps names to text, numbers, booleans, None, or a list of these, not {field!r}: {wanted!r:.80}"
-            )
-        lists[field] = values
-    return lists

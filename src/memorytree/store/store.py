@@ -15,14 +15,15 @@ import numpy as np
 
 from memorytree import options
 from memorytree.engine.state import NONE
-from memorytree.errors import ConflictingReward, InvalidKey, InvalidOption, InvalidReceipt, InvalidReward, UnknownId
+from memorytree.errors import InvalidKey, InvalidOption, InvalidReceipt, InvalidReward, UnknownId
 from memorytree.inspection import Explanation, Stats
 from memorytree.packing import packed_value
 from memorytree.store import doctor, exchange, key_codec, tokens
 from memorytree.store.answers import StoredHitMatrix, StoredHits, filtered
+from memorytree.store.arguments import checked_features, checked_labels, checked_metadata, lifetimes, new_rewards, one_each
 from memorytree.store.database import Lesson, Memory, Reward, sealed
 from memorytree.store.image import Image
-from memorytree.store.records import NEVER, Filter, checked_metadata
+from memorytree.store.records import NEVER, Filter
 from memorytree.store.session import Session
 from memorytree.store.tokens import Question
 from memorytree.tree import Learned
@@ -141,8 +142,8 @@ class MemoryStore(Session):
             row = keys.one(x)
             keys.check(row)
             data = [key_codec.encoded_kept(keys, keys.keep(x, row))]
-            given = _checked_features(None if features is None else [features], 1, core)
-            times = [_times(time.time(), ttl)]
+            given = checked_features(None if features is None else [features], 1, core)
+            times = lifetimes(1, ttl, None)
             named = None if label is None else [label]
             return self._insert(image, keys, data, [value], ids, given, named, [metadata], times)[0]
 
@@ -169,7 +170,7 @@ class MemoryStore(Session):
         values = options.listed(values)
         numbers = options.ids_for(X, len(values), None)
         if ids is not None:
-            taken = _one_each("ids", len(numbers), ids, False)
+            taken = one_each("ids", len(numbers), ids, False)
             numbers = np.array([NONE if id is None else options.whole("id", id, 0) for id in taken], np.int64)
         if not len(numbers):
             return numbers
@@ -177,15 +178,9 @@ class MemoryStore(Session):
             keys, core = image.tree._begin(X)
             batch, n = keys.many(X)
             data = key_codec.encoded(keys, X, batch)
-            given = _checked_features(features, n, core)
-            described = _one_each("mappings of metadata", n, metadata, isinstance(metadata, Mapping))
-            now = time.time()
-            if times is not None:
-                lasting = [(_moment(made, now), _moment(end, None)) for made, end in _one_each("times", n, times, False)]
-            elif ttl is None or isinstance(ttl, int | float | timedelta):
-                lasting = [_times(now, ttl)] * n
-            else:
-                lasting = [_times(now, life) for life in _one_each("ttl", n, ttl, False)]
+            given = checked_features(features, n, core)
+            described = one_each("mappings of metadata", n, metadata, isinstance(metadata, Mapping))
+            lasting = lifetimes(n, ttl, times)
             named = None if labels is None else options.listed(labels)
             taken = self._insert(image, keys, data, values, numbers.tolist(), given, named, described, lasting)
             return np.array(taken, np.int64)
@@ -207,7 +202,7 @@ class MemoryStore(Session):
             data,
             [packed_value(value) for value in values],
             checked_metadata(metadata),
-            [None] * n if labels is None else _checked_labels(labels, n),
+            [None] * n if labels is None else checked_labels(labels, n),
             features,
             [created for created, _ in times],
             [expires for _, expires in times],
@@ -299,7 +294,7 @@ class MemoryStore(Session):
         taught = []
         for receipt, question, told in given:
             number, known = self._database.lesson_of(receipt) or (state.next_lesson + len(lessons), None)
-            new = _new_rewards(question, told, known or {})
+            new = new_rewards(question, told, known or {})
             if not new:
                 continue
             if known is None:
@@ -445,65 +440,3 @@ class MemoryStore(Session):
     def import_(self, file: Any, *, progress: bool = False) -> int:
         """Store the memories of a file (or a path) that `export` wrote, all or none of them; returns how many."""
         return exchange.import_(self, file, progress)
-
-
-def _one_each(what: str, n: int, given: Any, one_for_all: bool) -> Sequence[Any]:
-    """One for each of n memories."""
-    if given is None or one_for_all:
-        return [given] * n
-    given = options.listed(given)
-    if len(given) != n:
-        raise InvalidOption(f"{n} memories need {n} {what}, not {len(given)}")
-    return given
-
-
-def _checked_labels(labels: Sequence[Any], n: int) -> list[str | int | None]:
-    """Labels that the tree takes and the database can hold."""
-    options.codes_for(labels, n, {})
-    for label in labels:
-        if isinstance(label, str) and not _is_text(label):
-            raise InvalidOption(f"a label cannot be kept that is no proper text: {label!r:.80}")
-    if any(isinstance(label, int) and not -(2**63) <= label < 2**63 for label in labels):
-        raise InvalidOption("a label that is a number has at most 64 bits")
-    return [int(label) if isinstance(label, np.integer) else label for label in labels]
-
-
-def _is_text(text: str) -> bool:
-    """Whether all of it can be written as UTF-8."""
-    return text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text)
-
-
-def _checked_features(features: Any, n: int, core: Any) -> list[bytes | None]:
-    """Features as bytes for each memory; None where there are none."""
-    if features is None:
-        return [None] * n
-    if isinstance(features, list) and len(features) == n and any(row is None for row in features):
-        return [None if row is None else options.features_for([row], 1, core)[0].tobytes() for row in features]
-    return [row.tobytes() for row in options.features_for(features, n, core)]
-
-
-def _times(now: float, ttl: Any) -> tuple[float, float | None]:
-    """When a memory was made, and when it expires, if it lives so long from now."""
-    if isinstance(ttl, timedelta):
-        ttl = ttl.total_seconds()
-    return now, None if ttl is None else now + options.within("ttl", ttl, 0, 1e12)
-
-
-def _moment(given: Any, default: Any) -> Any:
-    """A moment in seconds since 1970, or a default."""
-    return default if given is None else options.within("a time", given, -1e15, 1e15) + 0.0  # the database knows no -0.0
-
-
-def _new_rewards(question: Question, told: dict[int, float], known: dict[int, float]) -> dict[int, float]:
-    """The rewards that were not known before; `ConflictingReward` for one that was, with another number."""
-    new = {}
-    for id, reward in told.items():
-        if id not in question.ids:
-            raise InvalidReward(f"memory {id!r} is not among the hits of this receipt: {question.ids}")
-        if id not in known:
-            new[int(id)] = reward
-        elif known[id] != reward:
-            raise ConflictingReward(
-                f"memory {id} of this receipt has had the reward {known[id]}; the first counts, so not {reward}"
-            )
-    return new
