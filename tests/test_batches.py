@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from memorytree import MemoryTree
 from memorytree.checks import check_tree
+from memorytree.engine.state import ROOMS, SLOTS
 from tests.trees import KINDS, grown, key_of, keys_of, matrix, state
 
 
@@ -30,6 +31,22 @@ def test_inserting_a_batch_equals_the_loop(kind, routing, settings):
         loop.insert(key_of(kind, x), i, id=int(id)) for i, (x, id) in enumerate(zip(X, ids, strict=True))
     ]
     assert list(whole) == list(loop)
+    assert state(whole) == state(loop)
+    check_tree(whole)
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_a_batch_closes_gaps_between_leaves_where_the_loop_would(kind):
+    X = matrix(2_040)
+    whole, loop = (MemoryTree(routing="principal", seed=3) for _ in range(2))
+    for tree in (whole, loop):
+        tree.insert_many(keys_of(kind, X[:2_000]), range(2_000))
+        tree.learn()  # leaves moved, and their old places are gaps that the next insertion finds
+        assert 4 * tree._core.counters[SLOTS] > 5 * tree._core.counters[ROOMS] + 4096
+    whole.insert_many(keys_of(kind, X[2_000:]), range(40))
+    for i, x in enumerate(X[2_000:]):
+        loop.insert(key_of(kind, x), i)
+    assert 4 * whole._core.counters[SLOTS] <= 5 * whole._core.counters[ROOMS] + 4096
     assert state(whole) == state(loop)
     check_tree(whole)
 

@@ -97,6 +97,8 @@ class Core:
                 if self._is_long_work(which):
                     return which
                 self.regrow(which)
+            elif what == kernels.CLOSE_GAPS:
+                kernels.close_gaps(self.tree)
             else:
                 removed.append((int(progress[0]) // (1 + self.settings.reroutes), which))
                 node = self.remove(which)

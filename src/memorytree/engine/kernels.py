@@ -42,7 +42,7 @@ from memorytree.engine.state import (
     START,
 )  # fmt: skip
 
-DONE, REGROW, REMOVE = 0, 1, 2
+DONE, REGROW, REMOVE, CLOSE_GAPS = 0, 1, 2, 3
 
 
 @kernel
@@ -56,18 +56,27 @@ def compare_rows(tree, X, first, last, ids, scores):
             scores[i - first, j] = found
 
 
+@helper
+def has_gaps(tree):
+    """Whether the gaps between leaves make up a fifth of all slots (what `Core._tidy` asks, for kernels)."""
+    return 4 * tree.counters[SLOTS] > 5 * tree.counters[ROOMS] + 4096
+
+
 @kernel
 def insert_rows(tree, X, ids, progress, last):
     """Insert rows up to last - 1; ids[i] is the id to take or NONE, and afterwards the id taken.
 
     progress[0] counts the steps done: for each row one insertion and d reroutes.
 
-    Returns (DONE, NONE), or what must be done before calling again: (REGROW, node) or (REMOVE, id).
+    Returns (DONE, NONE), or what must be done before calling again: (REGROW, node), (REMOVE, id), or (CLOSE_GAPS, NONE):
+    that is asked for between rows, so that a batch leaves every array as its rows one by one would.
     """
     steps = 1 + tree.settings.reroutes
     while progress[0] < last * steps:
         i = progress[0] // steps
         if progress[0] % steps == 0:
+            if has_gaps(tree):
+                return CLOSE_GAPS, np.int64(NONE)
             if ids[i] == NONE:
                 ids[i] = tree.counters[NEXT_ID]
             obstacle = grow.in_the_way(tree, ids[i])
@@ -243,12 +252,6 @@ def update_rows(tree, X, traces, ids, rewards, progress, counts, last):
             if node != NONE:
                 return node
     return np.int64(NONE)
-
-
-@helper
-def has_gaps(tree):
-    """Whether the gaps between leaves make up a fifth of all slots (what `Core._tidy` asks, for kernels)."""
-    return 4 * tree.counters[SLOTS] > 5 * tree.counters[ROOMS] + 4096
 
 
 @kernel
