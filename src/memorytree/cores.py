@@ -14,7 +14,7 @@ import numpy as np
 
 from memorytree import options
 from memorytree.engine import kernels
-from memorytree.engine.core import NO_TRACES, ONE_LEAF, Core
+from memorytree.engine.core import NO_TRACES, ONE_LEAF, AnyCore, Core
 from memorytree.engine.merge import merge_rows
 from memorytree.engine.state import LABEL, NONE, SLOT, Settings
 from memorytree.errors import InvalidOption
@@ -35,7 +35,7 @@ SAMPLE = 4096
 SPARSE_WIDTH = 192
 
 
-class Grove:
+class Grove(AnyCore):
     """Several trees over the same memories, each with keys of its own; what they find is merged."""
 
     def __init__(self, trees: list[Core]):
@@ -50,10 +50,6 @@ class Grove:
     def shown(self) -> Core:
         """The tree to look at when somebody asks for its shape: the first."""
         return self.trees[0]
-
-    def seen(self, X: Any) -> Any:
-        """What that tree sees of a batch of keys."""
-        return X
 
     @property
     def parts(self) -> dict[str, Core]:
@@ -183,7 +179,7 @@ def plant(sparse: bool, dimension: int, settings: Settings, routing: Any, scorer
     return Grove([Core(sparse, dimension, settings._replace(seed=seed), routing, scorer) for seed in seeds])
 
 
-class LearnedCore:
+class LearnedCore(AnyCore):
     """Trees over what a learned space makes of the keys; the keys themselves lie in a tree of a single leaf."""
 
     def __init__(self, space: Space, settings: Settings, routing: Any, trees: int, renewed: int):

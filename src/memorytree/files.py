@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from memorytree.checks import check_arrays
-from memorytree.cores import LearnedCore, make
+from memorytree.cores import make
 from memorytree.engine import state as engine_state
 from memorytree.engine.core import Core
 from memorytree.engine.state import NONE, USED
@@ -25,7 +25,6 @@ from memorytree.packing import packed, unpacked
 from memorytree.routing import Paper, Principal, Terms, TermsCore
 from memorytree.routing.terms import check_lists
 from memorytree.scoring import Metric, Values
-from memorytree.scoring.own import ScoredCore
 from memorytree.scoring.valued import ValuedCore
 
 FORMAT = 3
@@ -48,8 +47,7 @@ def state_of(tree: Any) -> dict[str, Any]:
         inside = {name: array.copy() for name, array in core.arrays_in_use().items()}
         _blank_unused(inside)
         arrays |= {f"{part}.{name}": array for name, array in inside.items()}
-    if hasattr(tree._core, "lore"):
-        arrays |= {f"lore.{name}": array.copy() for name, array in tree._core.lore().items()}
+    arrays |= {f"lore.{name}": array.copy() for name, array in tree._core.lore().items()}
     arrays["links.pairs"] = tree._links.pairs()
     if tree._features:
         # Rows of one length lie together: the ids they belong to, then the numbers.
@@ -137,8 +135,7 @@ def restore(tree: Any, state: dict[str, Any]) -> None:
     for width, rows in _under("features", state["arrays"]).items():
         tree._features |= dict(zip(state["arrays"][f"described.{width}"].tolist(), rows, strict=True))
     core = make(keys.sparse, keys.dimension, tree._options, tree._features, _made(state["routing"]))
-    if isinstance(core, LearnedCore | ScoredCore | TermsCore | ValuedCore):
-        core.recall(_under("lore", state["arrays"]))
+    core.recall(_under("lore", state["arrays"]))
     for name, part in core.parts.items():
         part.adopt(_whole(part, _under(name, state["arrays"])))
         if set(tree._values) != set(part.arrays()["row_ids"][: len(part)].tolist()):

@@ -114,8 +114,7 @@ def measure(tree: Any) -> Stats:
     key_bytes = 8 * int(core.counters[POOL_LIVE]) if core.sparse else 4 * tree._keys.dimension * n
     used = sum(array.nbytes for part in parts for array in part.arrays_in_use().values())
     room = sum(array.nbytes for part in parts for array in part.arrays().values())
-    if isinstance(tree._core, TermsCore | ValuedCore):
-        used, room = used + tree._core.bytes_in_use(), room + tree._core.bytes_in_all()
+    used, room = used + tree._core.bytes_in_use(), room + tree._core.bytes_in_all()
     return Stats(
         memories=n,
         leaves=leaves if n else 0,

@@ -227,6 +227,5 @@ def features_for(features: Any, n: int, core: Any) -> np.ndarray:
         raise InvalidOption(f"{n} memories need as many rows of features, not an array of shape {rows.shape}")
     if not np.all(np.isfinite(rows)):
         raise InvalidOption("features must be finite numbers")
-    if hasattr(core, "admit"):
-        core.admit(rows)
+    core.admit(rows)
     return rows

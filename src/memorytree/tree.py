@@ -91,7 +91,7 @@ class MemoryTree:
             }
         )  # fmt: skip
         self._keys: Any = None  # DenseKeys, SparseKeys or NamedKeys, once there is a key
-        self._core: Any = None  # what stands behind this face: see cores.py
+        self._core: Any = None  # an AnyCore, once there are keys
         self._values: dict[int, Any] = {}
         self._features: dict[int, np.ndarray] = {}  # of values, for scorers that read them
         self._links = Links()  # memories that were rewarded together
@@ -204,7 +204,7 @@ class MemoryTree:
                 # With a capacity, some of a batch may have gone again.
                 there = {id: row for id, row in zip(ids.tolist(), features, strict=True) if id in self._values}
                 self._features.update(there)
-                if there and hasattr(self._core, "describe"):
+                if there:
                     self._core.describe(np.array(list(there), np.int64))
         finally:
             self._lock.release_write()

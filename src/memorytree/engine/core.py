@@ -25,7 +25,42 @@ ONE_LEAF = 1e6
 LONG_WORK = 16384
 
 
-class Core:
+class AnyCore:
+    """What stands behind a face: it holds keys by id, and finds them again.
+
+    That is one tree (`Core`), several (`Grove`), lists by term (`TermsCore`), trees over a learned space (`LearnedCore`), or
+    something that ranks what another core finds (`CoreAround`). Each has `settings`, `routing`, `parts`, `shown`, `copy`,
+    `place_of`, `insert`, `fill`, `label`, `remove`, `reroute`, `relearn`, `sweep`, `update`, `query` and `compare` with the
+    arguments that `Core` has. Here is what only some have anything to say to.
+    """
+
+    def seen(self, X: Any) -> Any:
+        """What the tree that is shown sees of a batch of keys."""
+        return X
+
+    def lore(self) -> dict[str, np.ndarray]:
+        """What is known or has been learned beside the arrays of the parts."""
+        return {}
+
+    def recall(self, lore: dict[str, np.ndarray]) -> None:
+        """Be what `lore` told; the parts are then still to be adopted."""
+
+    def admit(self, features: np.ndarray) -> None:
+        """Refuse features of values, before anything is written."""
+
+    def describe(self, ids: np.ndarray) -> None:
+        """These memories have got features."""
+
+    def bytes_in_use(self) -> int:
+        """Bytes beside the arrays of the parts."""
+        return sum(array.nbytes for array in self.lore().values())
+
+    def bytes_in_all(self) -> int:
+        """The same with the room for growth."""
+        return self.bytes_in_use()
+
+
+class Core(AnyCore):
     """A tree over dense or sparse keys, with the routing and the scorer given.
 
     Batches of keys are what the kernels take: a float32 matrix, or (bounds, features, weights) for sparse keys.
@@ -52,10 +87,6 @@ class Core:
     def shown(self) -> Core:
         """The tree to look at when somebody asks for its shape."""
         return self
-
-    def seen(self, X: Any) -> Any:
-        """What that tree sees of a batch of keys."""
-        return X
 
     def __len__(self) -> int:
         return int(self.counters[MEMORIES])

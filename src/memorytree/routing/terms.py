@@ -25,7 +25,7 @@ import numpy as np
 from memorytree.engine import lists as postings
 from memorytree.engine import term_search
 from memorytree.engine import terms as engine
-from memorytree.engine.core import ONE_LEAF, Core
+from memorytree.engine.core import ONE_LEAF, AnyCore, Core
 from memorytree.engine.state import MEMORIES, NONE, SLOT, Settings
 from memorytree.routing.principal import principal
 
@@ -61,7 +61,7 @@ def terms(
     )
 
 
-class TermsCore:
+class TermsCore(AnyCore):
     """Term lists over memories whose keys lie in a tree of a single leaf, with terms for features."""
 
     def __init__(self, settings: Settings, routing: Terms, scorer: Any):

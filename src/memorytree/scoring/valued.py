@@ -50,7 +50,7 @@ class ValuedCore(CoreAround):
 
     def lore(self) -> dict[str, np.ndarray]:
         """What has been learned, here and by the other core."""
-        lore = {f"keys.{name}": array for name, array in self.base.lore().items()} if hasattr(self.base, "lore") else {}
+        lore = {f"keys.{name}": array for name, array in self.base.lore().items()}
         if self.aims is not None:
             aims = self.aims
             lore |= {"basis": aims.basis, "center": aims.center, "weights": aims.weights, "trail": aims.trail}
@@ -63,9 +63,8 @@ class ValuedCore(CoreAround):
 
     def recall(self, lore: dict[str, np.ndarray]) -> None:
         """Be what `lore` told; the trees of the other core are then still to be adopted."""
-        if hasattr(self.base, "recall"):
-            mine = [name for name in lore if name.startswith("keys.")]
-            self.base.recall({name.removeprefix("keys."): lore[name] for name in mine})
+        of_base = [name for name in lore if name.startswith("keys.")]
+        self.base.recall({name.removeprefix("keys."): lore[name] for name in of_base})
         if "basis" not in lore:
             return
         aims = Aims(self.scorer, len(lore["basis"]))
@@ -87,16 +86,15 @@ class ValuedCore(CoreAround):
 
     def bytes_in_use(self) -> int:
         """Bytes of what is known of the values and of what has been learned, here and by the other core."""
-        return self._bytes("bytes_in_use", {} if self.values is None else self.values.arrays_in_use())
+        return self.base.bytes_in_use() + self._bytes({} if self.values is None else self.values.arrays_in_use())
 
     def bytes_in_all(self) -> int:
         """The same with the room for growth."""
-        return self._bytes("bytes_in_all", {} if self.values is None else self.values.arrays())
+        return self.base.bytes_in_all() + self._bytes({} if self.values is None else self.values.arrays())
 
-    def _bytes(self, what: str, seen: dict[str, np.ndarray]) -> int:
+    def _bytes(self, seen: dict[str, np.ndarray]) -> int:
         aims = [] if self.aims is None else [self.aims.basis, self.aims.weights, self.aims.trail, *self.aims.sums]
-        beside = getattr(self.base, what)() if hasattr(self.base, what) else 0
-        return beside + sum(array.nbytes for array in [*seen.values(), *aims])
+        return sum(array.nbytes for array in [*seen.values(), *aims])
 
     # ---- values
 
