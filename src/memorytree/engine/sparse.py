@@ -10,7 +10,7 @@ it is written anew leaf by leaf, so that the keys of a leaf lie together and the
 import numpy as np
 
 from memorytree.engine import declared
-from memorytree.engine.compile import body_for, copy_run, fast_helper, helper
+from memorytree.engine.compile import body_for, copy_run, fast_helper, helper, prefetch
 from memorytree.engine.dense import grown, lengthened
 from memorytree.engine.rng import GAMMA, mix
 from memorytree.engine.state import (
@@ -309,6 +309,9 @@ def weighted_sum(words, numbers, first, size, x):
     total = np.float32(0)
     if size == 0:
         return total
+    # Where each search begins is known before the first is over: the places are fetched side by side.
+    for j in range(features.shape[0]):
+        prefetch(words, (first + home(features[j], size)) * words.shape[1])
     for j in range(features.shape[0]):
         place = find(words, first, size, features[j])
         if words[place, FEATURE] != NONE:
