@@ -100,7 +100,7 @@ def claims_table(claims: list[dict[str, Any]]) -> tables.Table:
     """Claims and verdicts as a table."""
     shown = tables.Table("Claims", [tables.Column(title) for title in CLAIMS])
     for plain in claims:
-        claim = Claim(plain["who"], plain["text"], plain["holds"], plain["why"])
+        claim = Claim(plain["who"], plain["text"], plain["holds"], plain["why"], plain.get("partial", False))
         shown.add(claim.text, claim.who, claim.verdict, claim.why)
     return shown
 

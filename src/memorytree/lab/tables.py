@@ -105,6 +105,8 @@ class Table:
         if better is None or len(figures) < 2:
             return set()
         extreme = (min if better == "less" else max)(figures.values())
+        if extreme == 0:
+            return {number for number, value in figures.items() if value == 0}
         places = decimals(extreme)
         return {number for number, value in figures.items() if round(value, places) == round(extreme, places)}
 

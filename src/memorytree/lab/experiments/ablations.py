@@ -9,7 +9,7 @@ from typing import Any
 from memorytree.lab import plots
 from memorytree.lab.experiments.base import Claim, Experiment, Findings, Picture, Plan
 from memorytree.lab.experiments.sets import title
-from memorytree.lab.experiments.verdicts import judged, shown
+from memorytree.lab.experiments.verdicts import Pair, judged, shown
 from memorytree.lab.parts import Part, options
 from memorytree.lab.results import Results, status
 from memorytree.lab.tables import Cell, Column, Table
@@ -173,7 +173,8 @@ def _table(sweep: Sweep, results: Results, plan: Plan) -> Table:
     for value, points in sweep.points(results, plan).items():
         table.add(str(value), *(_cell(points, figure) for figure in sweep.figures))
     if not table.rows:
-        table.add(status(results.of(job=part.job)), *(Cell(status="–") for _ in sweep.figures))
+        own = {"peer": part.peer, "dataset": part.dataset, **dict(part.options)}
+        table.add(status(results.of(job=part.job, **own)), *(Cell(status="–") for _ in sweep.figures))
     return table
 
 
@@ -247,8 +248,8 @@ def _ours(results: Results, plan: Plan) -> Picture:
     capacity = plots.Panel("capacity: omniglot 15-shot", "share of the rows that is kept", "test error", from_zero=True)
     capacity.lines = [_line("capacity", "error", "our classifier", results, plan)]
     caption = (
-        "What ours can trade: a beam and more trees lower the error of a bare memory for more time (left), "
-        "and a memory that may keep fewer rows forgets what was of least use (right)."
+        "What ours can trade: time for error, by a beam or more trees, where keys are dense (left; lists by term hardly "
+        "need a beam), and rows kept for error, where the rows forgotten are those of least use (right)."
     )
     return Picture("ours", caption, plots.lines([beam, capacity]))
 
@@ -292,7 +293,7 @@ def _pass_claims(results: Results, plan: Plan) -> list[Claim]:
     last = max(errors)
     told = f"{shown(errors[0])} at first, {shown(errors[last])} after {last} passes."
     claims = [Claim("paper", text, errors[last] < 0.05, told)]
-    pair = ("wikipara-1", errors[last], control.get(last))
+    pair = Pair("wikipara-1", errors[last], control.get(last))
     reason = "The error falls by rerouting alone; the lessons of Update add nothing to that here."
     claims.append(
         judged(

@@ -37,16 +37,20 @@ class Claim:
         text: what is said.
         holds: True, False, or None where it was not measured.
         why: the figures, in a sentence; where it does not hold, what we think the reason is.
+        partial: whether some of what it speaks of was not measured.
     """
 
     who: str
     text: str
     holds: bool | None
     why: str
+    partial: bool = False
 
     @property
     def verdict(self) -> str:
-        """In two words."""
+        """In a few words."""
+        if self.holds and self.partial:
+            return "holds where measured"
         return {True: "holds", False: "does not hold", None: "not measured"}[self.holds]
 
 

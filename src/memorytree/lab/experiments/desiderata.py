@@ -56,12 +56,12 @@ class Desiderata(Experiment):
 
     One workload for all: n memories with 64 features, of which 16 tell the n / 10 values apart and 48 only distract. The
     inverted index is given the same keys as words, a word for each of a key's sixteen largest features and its sign.
-    Exponents are slopes of log time against log n from 1,000 to 100,000 (0: constant, 1: linear). Insertion is the time to
-    learn everything over n. One more memory is the time of one more lesson after n, or, for who cannot, of learning
-    everything again. Self-consistency error is the share of stored keys that bring back another memory, or another value
-    from who keeps no memories. Error is on fresh keys, before and after feedback: before is the same system without it, for
-    supervised learning a constant answer, for the learned metric and for attention the nearest neighbour. Sizes above 10,000
-    and linear systems have one seed.
+    Exponents are slopes of log time against log n, from 1,000 to the n that was reached (0: constant, 1: linear). Insertion
+    is the time to learn everything over n. One more memory is the time of one more lesson after n, or, for who cannot, of
+    learning everything again. Self-consistency error is the share of stored keys that bring back another memory, or another
+    value from who keeps no memories. Error is on fresh keys, before and after feedback: before is the same system without
+    it, for supervised learning a constant answer, for the learned metric and for attention the nearest neighbour. Sizes
+    above 10,000 and linear systems have one seed.
     """
 
     name = "desiderata"
@@ -243,7 +243,7 @@ def _claims(measured: Mapping[str, Measured]) -> list[Claim]:
     whole = [name for name, marks in ticks.items() if all(marks.values())]
     alone = "CMT alone has all five: low time, small space, self-consistency, incremental, learning."
     restless = " Its linear scorer need not rank a key's own memory first, and routers learn on after a memory was put in."
-    weighty = " Besides its memories it keeps linear weights for each of the n / 10 values."
+    weighty = " Besides the keys it keeps what a learned space makes of them, what belongs to each value, and room to grow."
     return [
         _claim("paper", alone, ticks["CMT, ours"], "CMT, ours", whole, restless),
         _claim("ours", "Our default has all five.", ticks["memorytree, default"], "It", whole, weighty),

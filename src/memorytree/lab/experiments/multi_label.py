@@ -20,6 +20,7 @@ OURS = ("cmt-u", "cmt", "ours")
 OTHERS = ("vw-oas", "plt", "exact-1nn")
 LINEAR = ("vw-multilabel-oaa", "linear")
 EVERYONE = (*OURS, *OTHERS, *LINEAR)
+PAPERS = {"vw-oas": "CMT", "vw-multilabel-oaa": "OAA"}  # its CMT is memory and one against some, as VW has it
 SLOW = (*LINEAR, "plt", "cmt")  # many minutes where labels are many
 
 
@@ -66,17 +67,18 @@ def _table(results: Results, dataset: str) -> Table:
     made.least("ms a row", "query_us", 1e-3)
     made.least("training CPU s", "fit_s")
     if made.stand_in:
-        made.paper(f"paper, {made.stand_in}: loss", published.MULTI_LABEL, lambda score: f"{score.loss:g}")
-        made.paper("paper: ms", published.MULTI_LABEL, lambda score: f"{score.ms:g}")
-        made.paper("paper: training h", published.MULTI_LABEL, lambda score: f"{score.hours:g}")
+        told = published.MULTI_LABEL
+        made.paper(f"paper, {made.stand_in}: loss", told, lambda score: f"{score.loss:g}", PAPERS)
+        made.paper("paper: ms", told, lambda score: f"{score.ms:g}", PAPERS)
+        made.paper("paper: training h", told, lambda score: f"{score.hours:g}", PAPERS)
     return made.table(f"Paper: {published.MULTI_LABEL_SOURCE}; its CMT is memory and one against some, with supervision.")
 
 
 def _claims(results: Results, sets: Sequence[str]) -> list[Claim]:
     return [
         judged(
-            "paper", "With many labels, memory and one against some does no worse than one against all (Hamming loss).",
-            against(results, "hamming", "cmt", "vw-multilabel-oaa", sets),
+            "paper", "Memory and one against some has a lower Hamming loss than one against all (VW's own of both).",
+            against(results, "hamming", "vw-oas", "vw-multilabel-oaa", sets),
             reason="One leaf of the paper's tree shows too few of the right labels.",
         ),
         judged(

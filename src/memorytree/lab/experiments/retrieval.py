@@ -89,16 +89,13 @@ def _over_kd(stand_in: str) -> str:
 
 
 def _cloud(results: Results, sets: Sequence[str]) -> Picture:
-    caption = (
-        "Reward against the time of a query: up and left is better; what learned from rewards stands above what only "
-        "searches."
-    )
+    caption = "Reward against the time of a query: up and left is better."
     return Picture("", caption, against_time(results, sets, EVERYONE, "reward", "mean reward"))
 
 
 def _claims(results: Results, sets: Sequence[str]) -> list[Claim]:
     def times(peer: str) -> list[Pair]:
-        return [(name, batch_us(results, peer, name).value, batch_us(results, SCAN, name).value) for name in sets]
+        return [Pair(name, batch_us(results, peer, name).value, batch_us(results, SCAN, name).value) for name in sets]
 
     return [
         judged(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from memorytree.lab import published
@@ -36,11 +36,17 @@ class SystemTable:
         """The least of a figure over runs, in some unit: how times are given."""
         self.add(head, lambda peer: self._results.least(figure, peer=peer, dataset=self._dataset).times(unit), better)
 
-    def paper(self, head: str, scores: dict[tuple[str, str], Any], shown: Callable[[Any], str]) -> None:
-        """What the paper has for its own set, by (set, system); empty where it has nothing."""
+    def paper(
+        self,
+        head: str,
+        scores: Mapping[tuple[str, str], Any],
+        shown: Callable[[Any], str],
+        systems: Mapping[str, str] = published.SYSTEMS,
+    ) -> None:
+        """What the paper has for its own set, by (set, system); empty where it has nothing. `systems`: what it calls a peer."""
 
         def cell(peer: str) -> str:
-            score = scores.get((self.stand_in, published.SYSTEMS.get(peer, "")))
+            score = scores.get((self.stand_in, systems.get(peer, "")))
             return shown(score) if score else ""
 
         self.add(head, cell)

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import fmean
+from typing import NamedTuple
 
 from memorytree.lab.experiments.base import Claim
 from memorytree.lab.experiments.sets import title
 from memorytree.lab.results import Results
 from memorytree.lab.tables import decimals
 
-# (where, the figure that should be better, the one it is held against); None: not measured
-Pair = tuple[str, float | None, float | None]
+
+class Pair(NamedTuple):
+    """Where, the figure that should be better, and the one it is held against; None: not measured. `absent` are rivals that
+    were not measured there."""
+
+    where: str
+    one: float | None
+    other: float | None
+    absent: Sequence[str] = ()
 
 
 def shown(value: float) -> str:
@@ -37,19 +45,21 @@ def judged(who: str, text: str, pairs: Sequence[Pair], *, more: bool = False, re
     >>> claim.verdict, claim.why
     ('does not hold', 'Not on b: 0.600 against 0.500. It does on a: 0.400 against 0.500. Few rows.')
     """
-    known = [(where, one, other) for where, one, other in pairs if one is not None and other is not None]
+    pairs = [Pair(*pair) for pair in pairs]
+    known = [(pair.where, pair.one, pair.other) for pair in pairs if pair.one is not None and pair.other is not None]
     if not known:
         return Claim(who, text, None, "Neither side was measured.")
 
     def told(kept: Sequence[tuple[str, float, float]]) -> str:
         return "; ".join(f"{where}: {shown(one)} against {shown(other)}" for where, one, other in kept)
 
-    open_ = ", ".join(where for where, one, other in pairs if one is None or other is None)
-    left = f" Not measured: {open_}." if open_ else ""
+    blank = [pair.where for pair in pairs if pair.one is None or pair.other is None]
+    left = f" Not measured: {', '.join(blank)}." if blank else ""
+    partial = bool(blank) or any(pair.absent for pair in pairs)
     good = [pair for pair in known if (pair[1] > pair[2] if more else pair[1] < pair[2])]
     bad = [pair for pair in known if pair not in good]
     if not bad:
-        return Claim(who, text, True, f"On {told(good)}.{left}")
+        return Claim(who, text, True, f"On {told(good)}.{left}", partial)
     rest = f" It does on {told(good)}." if good else ""
     return Claim(who, text, False, f"Not on {told(bad)}.{rest}{left} {reason}".strip())
 
@@ -61,7 +71,7 @@ def against(results: Results, figure: str, one: str, other: str, sets: Sequence[
         mine, theirs = (results.by_seed(figure, peer=peer, dataset=name) for peer in (one, other))
         both = mine.keys() & theirs.keys()
         means = [fmean(found[seed] for seed in both) if both else None for found in (mine, theirs)]
-        pairs.append((name, means[0], means[1]))
+        pairs.append(Pair(name, means[0], means[1]))
     return pairs
 
 
@@ -73,9 +83,11 @@ def against_best(
     for name in sets:
         rivals = {peer: value for peer in others if (value := results.mean(figure, peer=peer, dataset=name)) is not None}
         best = (max if more else min)(rivals, key=lambda peer: rivals[peer], default=None)
-        absent = ", ".join(peer for peer in others if peer not in rivals)
-        where = name if best is None else f"{name} ({best}{f'; without {absent}' if absent else ''})"
-        pairs.append((where, results.mean(figure, peer=one, dataset=name), None if best is None else rivals[best]))
+        absent = [peer for peer in others if peer not in rivals]
+        without = f"; without {', '.join(absent)}" if absent else ""
+        where = name if best is None else f"{name} ({best}{without})"
+        mine = results.mean(figure, peer=one, dataset=name)
+        pairs.append(Pair(where, mine, None if best is None else rivals[best], absent))
     return pairs
 
 
@@ -87,7 +99,7 @@ def better_elsewhere(
     for peer in others:
         places = [
             f"{name} ({shown(theirs)} against our {shown(ours)}{_cost(results, name, peer)})"
-            for name, theirs, ours in against(results, figure, peer, "ours", sets)
+            for name, theirs, ours, _ in against(results, figure, peer, "ours", sets)
             if ours is not None and theirs is not None and _clearly_better(theirs, ours, more)
         ]
         if places:

@@ -7,10 +7,11 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
+from memorytree.errors import InvalidOption
 from memorytree.lab.datasets import Dataset
 from memorytree.lab.datasets.base import unit
 from memorytree.lab.peers.approximate import Projection
-from memorytree.lab.peers.base import Peer
+from memorytree.lab.peers.base import Growing, Peer
 from memorytree.lab.peers.exact import Exact
 
 SHARPNESS = tuple(2.0**power for power in range(1, 9))
@@ -69,17 +70,13 @@ class Attention(Peer):
     the values attended to is read out, and the memory whose value is nearest to it is the answer."""
 
     name, title = "attention", "Attention over all memories"
-    linear = True
+    linear, grows = True, True
     defaults: ClassVar[dict[str, Any]] = {"sample": 500}
 
     def fit(self, data: Dataset) -> None:
-        self.kind, self.truth = data.kind, data.truth
-        self.memories_t = _unit(data.train).T
-        if data.kind == "classes":
-            shape = (data.rows, data.answers)
-            self.table = sp.csr_matrix((np.ones(data.rows, np.float32), data.truth, np.arange(data.rows + 1)), shape)
-        else:
-            self.table = data.truth
+        self.kind, self.answers = data.kind, data.answers
+        self.held: Any = _unit(data.train) if data.sparse else Growing(_unit(data.train))
+        self.truth: Any = Growing(data.truth) if data.kind == "classes" else data.truth
         some = np.random.default_rng(self.seed).permutation(data.rows)[: self.options["sample"]]
         alike = self._alike(data.train[some])
         alike[np.arange(len(some)), some] = -np.inf
@@ -87,8 +84,23 @@ class Attention(Peer):
         # Where nothing can be learned (one row a class), the sharpest, which is nearly 1-NN.
         self.sharpness = max(zip(merits, SHARPNESS, strict=True))[1]
 
+    def learn_one(self, x: Any, truth: Any) -> None:
+        if self.kind != "classes" or sp.issparse(self.held):
+            raise InvalidOption(f"{self.name} takes one more row only of dense keys with classes")
+        self.held.append(_unit(x)[0])
+        self.truth.append(truth)
+        self.answers = max(self.answers, int(truth) + 1)
+
+    @property
+    def table(self) -> Any:
+        """What each memory says, a row for each."""
+        if self.kind != "classes":
+            return self.truth
+        n = len(self.truth.rows)
+        return sp.csr_matrix((np.ones(n, np.float32), self.truth.rows, np.arange(n + 1)), (n, self.answers))
+
     def _alike(self, rows: Any) -> np.ndarray:
-        products = _unit(rows) @ self.memories_t
+        products = _unit(rows) @ (self.held if sp.issparse(self.held) else self.held.rows).T
         return np.asarray(products.toarray() if sp.issparse(products) else products, np.float32)
 
     def _merit(self, attention: np.ndarray, truth: Any) -> float:
@@ -103,8 +115,9 @@ class Attention(Peer):
 
     def _read(self, rows: Any) -> np.ndarray:
         """What attention reads out: the shares of classes or labels, or values."""
+        table = self.table
         parts = [
-            _softmax(self.sharpness * self._alike(rows[first : first + CHUNK])) @ self.table
+            _softmax(self.sharpness * self._alike(rows[first : first + CHUNK])) @ table
             for first in range(0, rows.shape[0], CHUNK)
         ]
         return np.concatenate(parts)

@@ -104,7 +104,7 @@ def _own(peer: Peer, data: Dataset) -> float:
 
 def _one_more(peer: Peer, data: Dataset, fit_s: float) -> dict[str, Any]:
     """What one more memory costs now: learning it, or, for who cannot, learning everything again."""
-    if not peer.incremental:
+    if not peer.grows:
         return {"more_us": fit_s * 1e6, "again": True}
     rows = read_as(peer, data.test_texts, data.test)
     more = [(rows[row : row + 1], int(data.test_truth[row])) for row in range(MORE)]
