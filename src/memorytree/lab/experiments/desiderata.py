@@ -42,6 +42,7 @@ APPROACHES = (
     Approach("supervised learning", "vw-oaa"),
     Approach("nearest neighbour", "exact-1nn"),
     Approach("approximate NN", "hnswlib"),
+    Approach("approximate NN, by lists", "faiss-ivf", ticks="approximate NN"),
     Approach("learned NN", "nca", "exact-1nn"),
     Approach("hashing", "faiss-lsh"),
     Approach("differentiable memory", "attention", "exact-1nn"),

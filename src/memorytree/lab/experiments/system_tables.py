@@ -43,7 +43,7 @@ class SystemTable:
         shown: Callable[[Any], str],
         systems: Mapping[str, str] = published.SYSTEMS,
     ) -> None:
-        """What the paper has for its own set, by (set, system); empty where it has nothing. `systems`: what it calls a peer."""
+        """What the paper has for its own set, by (set, system); `systems` says what it calls a peer. Else empty."""
 
         def cell(peer: str) -> str:
             score = scores.get((self.stand_in, systems.get(peer, "")))
