@@ -22,6 +22,7 @@ from memorytree.lab.datasets.formats import (
     read_xmc,
     vw_lines,
 )
+from memorytree.lab.datasets.standing import flickr
 
 PACKERS = {"": open, ".xz": lzma.open, ".gz": gzip.open, ".bz2": bz2.open}
 WIDTH, LABELS = 6, 5
@@ -249,6 +250,54 @@ def test_captioned_images_with_hog_are_seen_once(tmp_path, rng, monkeypatch):
     assert (first.rows, first.test.shape[0]) == (9, 1)
     monkeypatch.setattr(images, "hog_of", lambda path: pytest.fail("computed again"))
     assert np.array_equal(load("pascal", tmp_path).truth, first.truth)
+
+
+def test_flickr8k_as_it_was_published(tmp_path, rng):
+    here, images = tmp_path / "flickr8k", [f"{i}.jpg" for i in range(20)]
+    write(here, "Flickr8k.token.txt", "".join(f"{image}#0\tdogs running {image}\n" for image in images))
+    write(here, "Flickr8k.lemma.token.txt", "".join(f"{image}#0\tdog run {image}\n" for image in images))
+    with pytest.raises(DataMissing, match=r"features\.npz or the folder .*images is needed"):
+        load("flickr8k", tmp_path)
+    np.savez(here / "features.npz", files=np.array(images), feat=rng.random((20, 6)))
+    data = load("flickr8k", tmp_path)
+    assert (data.name, data.rows, data.test_truth.shape) == ("flickr8k", 18, (2, 6))
+    assert all("running" in text for text in data.texts)
+
+
+def test_flickr8k_with_its_images(tmp_path, rng):
+    io = pytest.importorskip("skimage.io", reason="scikit-image is not installed")
+    here = tmp_path / "flickr8k"
+    write(here, "Flickr8k.token.txt", "".join(f"{i}.png#0\tdog {i}\n" for i in range(10)))
+    (here / "images").mkdir()
+    for number in range(10):
+        pixels = rng.integers(0, 255, (30, 40, 3)).astype(np.uint8)
+        io.imsave(here / "images" / f"{number}.png", pixels, check_contrast=False)
+    data = load("flickr8k", tmp_path)
+    assert (data.rows, data.test.shape[0]) == (9, 1)
+
+
+def test_flickr8k_with_captions_and_features_is_the_standing_set(tmp_path, rng):
+    here, images = tmp_path / "flickr8k", [f"{i}.jpg" for i in range(20)]
+    write(here, "captions.csv", "image,caption\n" + "".join(f"{image},dog {image}\n" for image in images), ".xz")
+    write(here, "Flickr8k.token.txt", "not read\n")
+    np.savez(here / "features.npz", files=np.array(images), feat=rng.random((20, 6)))
+    data, standing = load("flickr8k", tmp_path, seed=2), flickr(tmp_path, 2)
+    assert data.texts == standing.texts
+    assert np.array_equal(data.truth, standing.truth)
+
+
+def test_flickr8k_that_is_not_there_says_what_is_expected(tmp_path):
+    (tmp_path / "flickr8k").mkdir()
+    for folder in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(DataMissing, match=r"captions\.csv .*Flickr8k\.token\.txt.* features\.npz or a folder `images`"):
+            load("flickr8k", folder)
+
+
+def test_captions_of_other_images_are_refused(tmp_path, rng):
+    write(tmp_path / "pascal", "captions.csv", "image,caption\n" + "".join(f"{i}.jpg,dog {i}\n" for i in range(20)))
+    np.savez(tmp_path / "pascal" / "features.npz", files=np.array(["a.jpg", "b.jpg"]), feat=rng.random((2, 6)))
+    with pytest.raises(DamagedData, match="0 images have captions and features"):
+        load("pascal", tmp_path)
 
 
 @pytest.mark.parametrize("name", NAMES)
