@@ -103,6 +103,18 @@ def test_vw_text_with_names_namespaces_scales_and_tags(tmp_path):
     assert read_vw(other, columns, growing=False)[0].toarray().tolist() == [[0, 1, 0]]
 
 
+@pytest.mark.parametrize("gap", ["\t", "  ", " \t "])
+def test_any_white_space_stands_between_fields(tmp_path, gap):
+    rows, classes = read_libsvm(write(tmp_path, "libsvm", f"2{gap}1:5{gap}3:0.5{gap}\n1\n"))
+    assert (rows.toarray().tolist(), classes.tolist()) == ([[5, 0, 0.5], [0, 0, 0]], [2, 1])
+    rows, sets = read_xmc(write(tmp_path, "xmc", f"2{gap}3{gap}4\n1,2{gap}0:5{gap}2:0.5\n{gap}1:7\n"))
+    assert rows.toarray().tolist() == [[5, 0, 0.5], [0, 7, 0]]
+    assert sets.toarray().tolist() == [[0, 1, 1, 0], [0, 0, 0, 0]]
+    text = f"2{gap}|f{gap}dog{gap}cat:3\n1,3{gap}tag|{gap}dog:2{gap}|f:2{gap}cat\n"
+    rows, labels = read_vw(write(tmp_path, "vw", text), Columns(), growing=True)
+    assert (rows.toarray().tolist(), labels) == ([[1, 3, 0], [0, 2, 2]], [[2], [1, 3]])
+
+
 @given(split=st.lists(st.tuples(st.integers(1, 50), st.integers(1, 50)), min_size=1))
 def test_split_files_count_rows_from_one(folder, split):
     path = write(folder, "trSplit.txt", "".join(f"{a} {b}\n" for a, b in split))

@@ -33,6 +33,12 @@ def wrong(path: Path, number: int, why: str, line: str) -> DamagedData:
     return DamagedData(f"{path}, line {number}: {why}: {line.strip()!r:.80}")
 
 
+def first_and_rest(text: str) -> tuple[str, list[str]]:
+    """The first word and those after it; where white space comes first, the first word is empty."""
+    words = text.split()
+    return (words[0], words[1:]) if text[:1].strip() else ("", words)
+
+
 class Rows:
     """Sparse rows as they are read, one feature after the other."""
 
@@ -57,9 +63,9 @@ class Rows:
         return rows
 
 
-def numbered_pairs(text: str) -> list[tuple[int, float]]:
-    """`3:0.5 7:1` as pairs; a ValueError where it is not that."""
-    pairs = [(int(place), float(weight)) for place, weight in (pair.split(":") for pair in text.split())]
+def numbered_pairs(written: list[str]) -> list[tuple[int, float]]:
+    """`3:0.5`, `7:1` as pairs; a ValueError where it is not that."""
+    pairs = [(int(place), float(weight)) for place, weight in (pair.split(":") for pair in written)]
     if any(place < 0 or not np.isfinite(weight) for place, weight in pairs):
         raise ValueError
     return pairs
@@ -76,10 +82,10 @@ def read_libsvm(path: Path, width: int | None = None) -> tuple[Any, np.ndarray]:
             written = line.split("#")[0].strip()
             if not written:
                 continue
-            label, _, rest = written.partition(" ")
+            label, *pairs = written.split()
             try:
                 classes.append(int(float(label)))
-                rows.add((place - 1, weight) for place, weight in numbered_pairs(rest))
+                rows.add((place - 1, weight) for place, weight in numbered_pairs(pairs))
                 if len(rows.columns) > rows.bounds[-2] and min(rows.columns[rows.bounds[-2] :]) < 0:
                     raise ValueError
             except (ValueError, OverflowError):
@@ -108,10 +114,9 @@ def read_xmc(path: Path) -> tuple[Any, Any]:
             raise wrong(path, 1, "not `rows features labels`", first) from None
         rows, sets = Rows(), []
         for number, line in enumerate(file, 2):
-            # A row without labels begins with a space.
-            names, _, rest = line.rstrip("\n").partition(" ")
+            names, pairs = first_and_rest(line)  # a row without labels begins with a space
             try:
-                rows.add(numbered_pairs(rest))
+                rows.add(numbered_pairs(pairs))
                 sets.append(sorted({int(name) for name in names.split(",") if name}))
             except ValueError:
                 raise wrong(path, number, "not `label,label place:weight ...`", line) from None
@@ -169,10 +174,10 @@ def vw_line(line: str) -> tuple[list[int], list[tuple[tuple[str, str], float]]]:
     features = []
     for space in spaces:
         # `|name:scale a:1 b`: a space after the bar means that the namespace has no name.
-        name, _, rest = space.partition(" ")
-        name, _, scale = name.partition(":")
+        first, pairs = first_and_rest(space)
+        name, _, scale = first.partition(":")
         times = float(scale) if scale else 1.0
-        for pair in rest.split():
+        for pair in pairs:
             feature, _, weight = pair.partition(":")
             features.append(((name, feature), times * float(weight) if weight else times))
     return labels, features
