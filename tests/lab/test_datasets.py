@@ -121,6 +121,27 @@ def test_split_files_count_rows_from_one(folder, split):
     assert read_split(path, 1).tolist() == [b - 1 for _, b in split]
 
 
+def read_new_vw(path):
+    return read_vw(path, Columns(), growing=True)
+
+
+def test_vw_text_without_labels_is_read_as_it_was_written(tmp_path):
+    keys = sp.csr_matrix(np.eye(3, dtype=np.float32))
+    path = write(tmp_path, "sets.vw", "".join(vw_lines(keys, ["1,2", "", "2"])) + "|f 1:1\n")
+    rows, labels = read_new_vw(path)
+    assert labels == [[1, 2], [], [2], []]
+    assert rows.toarray().tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 1, 0]]
+
+
+def test_large_numbers_beside_names_are_names(tmp_path):
+    rows, _ = read_new_vw(write(tmp_path, "named.vw", f"1 |f dog {2**31}:3\n"))
+    assert rows.toarray().tolist() == [[1, 3]]
+
+
+def test_libsvm_classes_are_whole_however_they_are_written(tmp_path):
+    assert read_libsvm(write(tmp_path, "classes", "3.0 1:1\n+1 1:1\n-1\n"))[1].tolist() == [3, 1, -1]
+
+
 @pytest.mark.parametrize(
     ("read", "text", "line"),
     [
@@ -128,15 +149,30 @@ def test_split_files_count_rows_from_one(folder, split):
         (read_libsvm, "1 1:2\none 2:3\n", 2),
         (read_libsvm, "1 1:nan\n", 1),
         (read_libsvm, "1 1:2\n\n2 1=3\n", 3),
+        (read_libsvm, "1 1:2\n1.7 1:2\n", 2),
+        (read_libsvm, "nan 1:2\n", 1),
+        (read_libsvm, "1e300 1:2\n", 1),
+        (read_libsvm, f"1 1:2\n1 {2**31}:2\n", 2),
+        (read_libsvm, "1 1:1e39\n", 1),
         (read_xmc, "two 3 4\n", 1),
         (read_xmc, "1 3 4\n0,4 1:1\n", 2),
         (read_xmc, "2 3 4\n0 1:1\n0;1 1:1\n", 3),
         (read_xmc, "1 3 4\n0 1:1 2\n", 2),
+        (read_xmc, f"1 {2**31} 4\n0 1:1\n", 1),
+        (read_xmc, "1 -3 4\n0 1:1\n", 1),
+        (read_xmc, f"1 3 4\n0 {2**31}:1\n", 2),
+        (read_xmc, f"1 3 4\n{2**31} 1:1\n", 2),
         (read_split, "1 2\nx 2\n", 2),
         (read_split, "0\n", 1),
-        (lambda path: read_vw(path, Columns(), growing=True), "1 |f 1:2\n1 f 1:2\n", 2),
-        (lambda path: read_vw(path, Columns(), growing=True), "1 |f 1:two\n", 1),
-        (lambda path: read_vw(path, Columns(), growing=True), "|f 1:2\n", 1),
+        (read_split, f"1\n{2**64}\n", 2),
+        (read_new_vw, "1 |f 1:2\n1 f 1:2\n", 2),
+        (read_new_vw, "1 |f 1:two\n", 1),
+        (read_new_vw, "tag|f 1:2\n", 1),
+        (read_new_vw, "1 |f 1:2\n\n1 |f 1:nan\n", 3),
+        (read_new_vw, "1 |f 1:-inf\n", 1),
+        (read_new_vw, "1 |f:inf a\n", 1),
+        (read_new_vw, "1 |f:1e30 a:1e30\n", 1),
+        (read_new_vw, f"1 |f 1:2\n\n1 |f 2:1 {2**31}:2\n", 3),
         (read_captions, "a.jpg#0\tA dog.\na.jpg#1 no tab\n", 2),
     ],
 )
@@ -236,6 +272,11 @@ def test_vw_folders_and_files(tmp_path):
     assert (one.rows, one.test.shape[0]) == (36, 4)
     sets = write(tmp_path, "sets.vw", "".join(f"1,{2 + i % 3} |f {i % 3}:1\n" for i in range(20)))
     assert load(f"vw:{sets}").truth.sum(axis=1).tolist() == [[2]] * 18
+    some = write(tmp_path, "some.vw", "".join(f"{'1,2' if i % 2 else ''} |f {i % 3}:1\n" for i in range(20)))
+    found = load(f"vw:{some}")
+    assert (found.kind, found.truth.sum() + found.test_truth.sum()) == ("labels", 20)
+    with pytest.raises(DamagedData, match=r"none\.vw has no row with a label"):
+        load(f"vw:{write(tmp_path, 'none.vw', '|f 1:1')}")
 
 
 @pytest.mark.parametrize("name", ["pascal", "coco"])

@@ -21,6 +21,8 @@ from memorytree.errors import DamagedData
 from memorytree.lab.datasets.base import indicator
 
 PACKED: dict[str, Callable[..., IO[str]]] = {".xz": lzma.open, ".gz": gzip.open, ".bz2": bz2.open}
+PLACES = 2**31 - 1  # columns of a matrix whose indices have 32 bits
+HEAVIEST = float(np.finfo(np.float32).max)
 
 
 def unpacked(path: Path) -> IO[str]:
@@ -63,12 +65,27 @@ class Rows:
         return rows
 
 
-def numbered_pairs(written: list[str]) -> list[tuple[int, float]]:
-    """`3:0.5`, `7:1` as pairs; a ValueError where it is not that."""
-    pairs = [(int(place), float(weight)) for place, weight in (pair.split(":") for pair in written)]
-    if any(place < 0 or not np.isfinite(weight) for place, weight in pairs):
+def numbered_pairs(written: list[str], first: int = 0) -> list[tuple[int, float]]:
+    """`3:0.5`, `7:1` as pairs, places counted from `first`; a ValueError where it is not that."""
+    pairs = [(int(place) - first, finite(float(weight))) for place, weight in (pair.split(":") for pair in written)]
+    if any(not 0 <= place < PLACES for place, _ in pairs):
         raise ValueError
     return pairs
+
+
+def finite(weight: float) -> float:
+    """A weight that a matrix holds, in 32 bits; a ValueError for others, and for what is no number."""
+    if not abs(weight) <= HEAVIEST:
+        raise ValueError
+    return weight
+
+
+def whole_number(text: str) -> int:
+    """A whole number, which may be written as 3.0; a ValueError where it is none."""
+    number = float(text)
+    if not number.is_integer() or abs(number) >= 2**53:  # from there on, neighbours are read as the same
+        raise ValueError
+    return int(number)
 
 
 # ---- LIBSVM
@@ -84,12 +101,11 @@ def read_libsvm(path: Path, width: int | None = None) -> tuple[Any, np.ndarray]:
                 continue
             label, *pairs = written.split()
             try:
-                classes.append(int(float(label)))
-                rows.add((place - 1, weight) for place, weight in numbered_pairs(pairs))
-                if len(rows.columns) > rows.bounds[-2] and min(rows.columns[rows.bounds[-2] :]) < 0:
-                    raise ValueError
-            except (ValueError, OverflowError):
-                raise wrong(path, number, "not `class place:weight ...` with places from 1", line) from None
+                classes.append(whole_number(label))
+                rows.add(numbered_pairs(pairs, first=1))
+            except ValueError:
+                why = f"not `class place:weight ...` with whole classes, places from 1 to {PLACES} and finite weights"
+                raise wrong(path, number, why, line) from None
     return matrix_within(path, rows, width), np.array(classes, np.int64)
 
 
@@ -109,9 +125,11 @@ def read_xmc(path: Path) -> tuple[Any, Any]:
     with unpacked(path) as file:
         first = file.readline()
         try:
-            count, features, labels = map(int, first.split())
+            count, features, labels = sizes = [int(size) for size in first.split()]
+            if min(sizes) < 0 or max(sizes) > PLACES:
+                raise ValueError
         except ValueError:
-            raise wrong(path, 1, "not `rows features labels`", first) from None
+            raise wrong(path, 1, f"not `rows features labels`, each at most {PLACES}", first) from None
         rows, sets = Rows(), []
         for number, line in enumerate(file, 2):
             names, pairs = first_and_rest(line)  # a row without labels begins with a space
@@ -119,7 +137,8 @@ def read_xmc(path: Path) -> tuple[Any, Any]:
                 rows.add(numbered_pairs(pairs))
                 sets.append(sorted({int(name) for name in names.split(",") if name}))
             except ValueError:
-                raise wrong(path, number, "not `label,label place:weight ...`", line) from None
+                why = f"not `label,label place:weight ...` with places below {PLACES} and finite weights"
+                raise wrong(path, number, why, line) from None
             if max(sets[-1], default=0) >= labels or min(sets[-1], default=0) < 0:
                 raise wrong(path, number, f"labels go from 0 to {labels - 1}", line)
     if len(sets) != count:
@@ -136,12 +155,16 @@ def read_split(path: Path, column: int = 0) -> np.ndarray:
                 chosen.append(int(line.split()[column]) - 1)
             except (ValueError, IndexError):
                 raise wrong(path, number, f"column {column + 1} is no row number", line) from None
-            if chosen[-1] < 0:
-                raise wrong(path, number, "row numbers start from 1", line)
+            if not 0 <= chosen[-1] < PLACES:
+                raise wrong(path, number, f"row numbers go from 1 to {PLACES}", line)
     return np.array(chosen, np.int64)
 
 
 # ---- Vowpal Wabbit
+
+
+Feature = tuple[tuple[str, str], float]
+"""((namespace, name), weight)."""
 
 
 class Columns:
@@ -151,26 +174,33 @@ class Columns:
     def __init__(self) -> None:
         self.names: dict[tuple[str, str], int] = {}
 
-    def matrix(self, rows: list[list[tuple[tuple[str, str], float]]], growing: bool) -> Any:
-        """Rows of named features as a CSR matrix; unless it is growing, features that are new are left out."""
-        if growing:
-            for row in rows:
-                for name, _ in row:
-                    self.names.setdefault(name, len(self.names))
-            if len({space for space, _ in self.names}) == 1 and all(name.isdecimal() for _, name in self.names):
-                self.names = {(space, name): int(name) for space, name in self.names}
+    def grow(self, rows: list[list[Feature]]) -> None:
+        """Give the features of these rows a column each, where they have none."""
+        for row in rows:
+            for name, _ in row:
+                self.names.setdefault(name, len(self.names))
+        if len({space for space, _ in self.names}) == 1 and all(name.isdecimal() for _, name in self.names):
+            self.names = {(space, name): int(name) for space, name in self.names}
+
+    def beyond(self) -> tuple[str, str] | None:
+        """The first feature whose number is too large for a column, if there is one."""
+        return next((name for name, column in self.names.items() if column >= PLACES), None)
+
+    def matrix(self, rows: list[list[Feature]]) -> Any:
+        """Rows of named features as a CSR matrix; features without a column are left out."""
         found = Rows()
         for row in rows:
             found.add((self.names[name], weight) for name, weight in row if name in self.names)
         return found.matrix(1 + max(self.names.values(), default=-1))
 
 
-def vw_line(line: str) -> tuple[list[int], list[tuple[tuple[str, str], float]]]:
+def vw_line(line: str) -> tuple[list[int], list[Feature]]:
     """The labels and the named features of a line of VW text; a ValueError where it is none."""
     head, *spaces = line.strip().split("|")
-    if not spaces or not head.split():
+    if not spaces:
         raise ValueError
-    labels = [int(label) for label in head.split()[0].split(",")]
+    # A row without labels has nothing before its first bar.
+    labels = [int(label) for label in head.split()[0].split(",")] if head else []
     features = []
     for space in spaces:
         # `|name:scale a:1 b`: a space after the bar means that the namespace has no name.
@@ -179,13 +209,13 @@ def vw_line(line: str) -> tuple[list[int], list[tuple[tuple[str, str], float]]]:
         times = float(scale) if scale else 1.0
         for pair in pairs:
             feature, _, weight = pair.partition(":")
-            features.append(((name, feature), times * float(weight) if weight else times))
+            features.append(((name, feature), finite(times * float(weight) if weight else times)))
     return labels, features
 
 
 def read_vw(path: Path, columns: Columns, *, growing: bool) -> tuple[Any, list[list[int]]]:
     """VW text, `label |namespace feature:weight ...` or `label,label |...`, as (CSR matrix, the labels of each row)."""
-    rows, labels = [], []
+    rows, labels, numbers = [], [], []
     with unpacked(path) as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
@@ -193,10 +223,18 @@ def read_vw(path: Path, columns: Columns, *, growing: bool) -> tuple[Any, list[l
             try:
                 own, features = vw_line(line)
             except ValueError:
-                raise wrong(path, number, "not `label |namespace feature:weight ...`", line) from None
+                why = "not `label |namespace feature:weight ...` with finite weights"
+                raise wrong(path, number, why, line) from None
             labels.append(own)
             rows.append(features)
-    return columns.matrix(rows, growing), labels
+            numbers.append(number)
+    if growing:
+        columns.grow(rows)
+        far = columns.beyond()
+        if far:
+            place = next(place for place, row in enumerate(rows) if far in dict(row))
+            raise wrong(path, numbers[place], f"features that are numbers stay below {PLACES}", far[1])
+    return columns.matrix(rows), labels
 
 
 def vw_lines(keys: Any, labels: Iterable[str]) -> Iterator[str]:

@@ -74,6 +74,8 @@ def vw_text(path: Path, name: str | None = None) -> Dataset:
         test, truth = train[:0], []
     if not labels:
         raise DamagedData(f"{path} has no rows")
+    if not any(labels):
+        raise DamagedData(f"{path} has no row with a label")
     kind, known, asked = numbered(labels, truth)
     data = Dataset(name, kind, train, known, test, asked)
     return data if path.is_dir() else cut(data)
