@@ -164,6 +164,7 @@ def test_libsvm_classes_are_whole_however_they_are_written(tmp_path):
         (read_xmc, f"1 3 4\n{2**31} 1:1\n", 2),
         (read_split, "1 2\nx 2\n", 2),
         (read_split, "0\n", 1),
+        (read_split, "1\n\n2\n", 2),
         (read_split, f"1\n{2**64}\n", 2),
         (read_new_vw, "1 |f 1:2\n1 f 1:2\n", 2),
         (read_new_vw, "1 |f 1:two\n", 1),
@@ -174,11 +175,33 @@ def test_libsvm_classes_are_whole_however_they_are_written(tmp_path):
         (read_new_vw, "1 |f:1e30 a:1e30\n", 1),
         (read_new_vw, f"1 |f 1:2\n\n1 |f 2:1 {2**31}:2\n", 3),
         (read_captions, "a.jpg#0\tA dog.\na.jpg#1 no tab\n", 2),
+        (read_captions, "a.jpg#0\tA dog.\n\na.jpg#1\tA brown dog.\n", 2),
     ],
 )
 def test_a_bad_line_is_named(tmp_path, read, text, line):
     with pytest.raises(DamagedData, match=rf"damaged, line {line}:"):
         read(write(tmp_path, "damaged", text))
+
+
+@given(end=st.lists(st.sampled_from(["\n", " \n", "\t\n"]), max_size=4).map("".join))
+def test_blank_lines_at_the_end_are_no_rows(folder, end):
+    rows, labels = read_xmc(write(folder, "xmc.txt", "3 2 2\n0 1:1\n\n1 0:1\n" + end))
+    assert rows.toarray().tolist() == [[0, 1], [0, 0], [1, 0]]
+    assert labels.toarray().tolist() == [[1, 0], [0, 0], [0, 1]]
+    assert read_split(write(folder, "trSplit.txt", "3\n1\n" + end)).tolist() == [2, 0]
+    assert read_captions(write(folder, "Flickr8k.token.txt", "a.jpg#0\tA dog.\n" + end)) == [("a.jpg", "A dog.")]
+
+
+def test_a_blank_line_at_the_end_is_a_row_where_the_first_line_counts_it(tmp_path):
+    rows, labels = read_xmc(write(tmp_path, "xmc.txt", "2 2 2\n0 1:1\n\n\n"))
+    assert rows.toarray().tolist() == labels[:, ::-1].toarray().tolist() == [[0, 1], [0, 0]]
+    with pytest.raises(DamagedData, match="3 rows, but its first line says 2"):
+        read_xmc(write(tmp_path, "xmc.txt", "2 2 2\n0 1:1\n\n\n1 1:1\n"))
+
+
+def test_a_split_without_rows_is_refused(tmp_path):
+    with pytest.raises(DamagedData, match="trSplit names no rows"):
+        read_split(write(tmp_path, "trSplit", "\n\n"))
 
 
 def test_what_does_not_fit_its_first_line_is_refused(tmp_path):

@@ -35,6 +35,18 @@ def wrong(path: Path, number: int, why: str, line: str) -> DamagedData:
     return DamagedData(f"{path}, line {number}: {why}: {line.strip()!r:.80}")
 
 
+def without_blank_end(lines: Iterable[str]) -> Iterator[str]:
+    """The lines of a file but for blank ones at its end."""
+    blank: list[str] = []
+    for line in lines:
+        if line.strip():
+            yield from blank
+            yield line
+            blank.clear()
+        else:
+            blank.append(line)
+
+
 def first_and_rest(text: str) -> tuple[str, list[str]]:
     """The first word and those after it; where white space comes first, the first word is empty."""
     words = text.split()
@@ -130,8 +142,12 @@ def read_xmc(path: Path) -> tuple[Any, Any]:
                 raise ValueError
         except ValueError:
             raise wrong(path, 1, f"not `rows features labels`, each at most {PLACES}", first) from None
-        rows, sets = Rows(), []
+        rows = Rows()
+        sets: list[list[int]] = []
         for number, line in enumerate(file, 2):
+            # A blank line is a row without labels and features, until all rows are there.
+            if len(sets) >= count and not line.strip():
+                continue
             names, pairs = first_and_rest(line)  # a row without labels begins with a space
             try:
                 rows.add(numbered_pairs(pairs))
@@ -150,13 +166,15 @@ def read_split(path: Path, column: int = 0) -> np.ndarray:
     """One column of a split file of the Repository: the numbers of rows, there from 1, here from 0."""
     chosen = []
     with unpacked(path) as file:
-        for number, line in enumerate(file, 1):
+        for number, line in enumerate(without_blank_end(file), 1):
             try:
                 chosen.append(int(line.split()[column]) - 1)
             except (ValueError, IndexError):
                 raise wrong(path, number, f"column {column + 1} is no row number", line) from None
             if not 0 <= chosen[-1] < PLACES:
                 raise wrong(path, number, f"row numbers go from 1 to {PLACES}", line)
+    if not chosen:
+        raise DamagedData(f"{path} names no rows")
     return np.array(chosen, np.int64)
 
 
@@ -277,7 +295,7 @@ def _csv_captions(path: Path, file: IO[str]) -> list[tuple[str, str]]:
 
 def _token_captions(path: Path, file: IO[str]) -> list[tuple[str, str]]:
     captions = []
-    for number, line in enumerate(file, 1):
+    for number, line in enumerate(without_blank_end(file), 1):
         image, tab, caption = line.rstrip("\n").partition("\t")
         if not tab:
             raise wrong(path, number, "not `image#number<tab>caption`", line)
