@@ -236,8 +236,27 @@ def test_captions_in_every_published_form(tmp_path, ending, name, text):
     assert read_captions(write(tmp_path, name, text, ending)) == CAPTIONS
 
 
+@pytest.mark.parametrize("ending", PACKERS)
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("captions.csv", "image,caption\na.jpg,A dog.\n"),
+        ("Flickr8k.token.txt", "a.jpg#0\tA dog.\n"),
+        ("c.json", '{"images": [{"id": 7, "file_name": "a.jpg"}], "annotations": [{"image_id": 7, "caption": "A dog."}]}'),
+    ],
+)
+def test_captions_behind_a_byte_order_mark(tmp_path, ending, name, text):
+    assert read_captions(write(tmp_path, name, "\ufeff" + text, ending)) == [("a.jpg", "A dog.")]
+
+
+@pytest.mark.parametrize("text", ["image,caption\na.jpg,A dog.\nb.jpg\n", "caption,image\nA dog.,a.jpg\nA cat.\n"])
+def test_a_row_without_its_caption_is_named(tmp_path, text):
+    with pytest.raises(DamagedData, match=r"captions\.csv, line 3: no image or no caption"):
+        read_captions(write(tmp_path, "captions.csv", text))
+
+
 def test_captions_as_a_folder_of_text_files(tmp_path):
-    write(tmp_path / "dogs", "a.txt", "A dog.\n\nA brown dog, running\n")
+    write(tmp_path / "dogs", "a.txt", "\ufeffA dog.\n\nA brown dog, running\n")
     write(tmp_path / "seas", "b.txt", "The sea\n")
     assert read_captions(tmp_path) == [(image.removesuffix(".jpg"), text) for image, text in CAPTIONS]
 

@@ -21,13 +21,14 @@ from memorytree.errors import DamagedData
 from memorytree.lab.datasets.base import indicator
 
 PACKED: dict[str, Callable[..., IO[str]]] = {".xz": lzma.open, ".gz": gzip.open, ".bz2": bz2.open}
+ENCODING = "utf-8-sig"
 PLACES = 2**31 - 1  # columns of a matrix whose indices have 32 bits
 HEAVIEST = float(np.finfo(np.float32).max)
 
 
 def unpacked(path: Path) -> IO[str]:
-    """A text file to read, unpacked on the way if its name says that it is packed."""
-    return PACKED.get(path.suffix, open)(path, "rt", encoding="utf8")
+    """A text file to read, with or without a byte order mark, unpacked on the way if its name says that it is packed."""
+    return PACKED.get(path.suffix, open)(path, "rt", encoding=ENCODING)
 
 
 def wrong(path: Path, number: int, why: str, line: str) -> DamagedData:
@@ -277,7 +278,7 @@ def read_captions(path: Path) -> list[tuple[str, str]]:
         return [
             (file.stem, caption.strip())
             for file in sorted(path.rglob("*.txt"))
-            for caption in file.read_text(encoding="utf8").splitlines()
+            for caption in file.read_text(encoding=ENCODING).splitlines()
             if caption.strip()
         ]
     suffixes = [suffix for suffix in path.suffixes if suffix not in PACKED]
@@ -290,7 +291,12 @@ def _csv_captions(path: Path, file: IO[str]) -> list[tuple[str, str]]:
     rows = csv.DictReader(file)
     if not {"image", "caption"} <= set(rows.fieldnames or []):
         raise wrong(path, 1, "no columns `image` and `caption`", ",".join(rows.fieldnames or []))
-    return [(row["image"], row["caption"]) for row in rows]
+    captions = []
+    for row in rows:
+        if row["image"] is None or row["caption"] is None:
+            raise wrong(path, rows.line_num, "no image or no caption", ",".join(filter(None, row.values())))
+        captions.append((row["image"], row["caption"]))
+    return captions
 
 
 def _token_captions(path: Path, file: IO[str]) -> list[tuple[str, str]]:
