@@ -1,180 +1,14 @@
-"""Data sets: what is written in a published format is read as it was, and what is damaged is named."""
-
-import bz2
-import gzip
-import json
-import lzma
+"""Data sets by name: each is found in the files in which it was published, and comes in the order asked for."""
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memorytree.errors import DamagedData, DataMissing, InvalidOption
 from memorytree.lab.datasets import NAMES, Dataset, Source, load
-from memorytree.lab.datasets.formats import (
-    Columns,
-    read_captions,
-    read_libsvm,
-    read_split,
-    read_vw,
-    read_xmc,
-    vw_lines,
-)
-
-PACKERS = {"": open, ".xz": lzma.open, ".gz": gzip.open, ".bz2": bz2.open}
-WIDTH, LABELS = 6, 5
-weights = st.integers(1, 99).map(lambda tenth: tenth / 10)
-sparse_row = st.dictionaries(st.integers(0, WIDTH - 1), weights, max_size=WIDTH)
-sparse_rows = st.lists(sparse_row, min_size=1, max_size=6)
-
-
-def matrix_of(rows) -> np.ndarray:
-    dense = np.zeros((len(rows), WIDTH), np.float32)
-    for place, row in enumerate(rows):
-        for column, weight in row.items():
-            dense[place, column] = weight
-    return dense
-
-
-def pairs(row, first=0) -> str:
-    return " ".join(f"{column + first}:{weight}" for column, weight in sorted(row.items()))
-
-
-def write(folder, name, text, ending=""):
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / (name + ending)
-    with PACKERS[ending](path, "wt", encoding="utf8") as file:
-        file.write(text)
-    return path
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("data")
-
-
-# ---- formats
-
-
-@pytest.mark.parametrize("ending", PACKERS)
-@given(rows=sparse_rows, data=st.data())
-def test_libsvm_is_read_as_it_was_written(folder, ending, rows, data):
-    classes = data.draw(st.lists(st.integers(0, 9), min_size=len(rows), max_size=len(rows)))
-    lines = [f"{label} {pairs(row, 1)}".strip() for label, row in zip(classes, rows, strict=True)]
-    path = write(folder, "libsvm", "\n".join(lines) + "\n", ending)
-    keys, found = read_libsvm(path, WIDTH)
-    assert np.array_equal(keys.toarray(), matrix_of(rows))
-    assert found.tolist() == classes
-
-
-@pytest.mark.parametrize("ending", PACKERS)
-@given(rows=sparse_rows, data=st.data())
-def test_the_repositorys_format_is_read_as_it_was_written(folder, ending, rows, data):
-    sets = data.draw(st.lists(st.sets(st.integers(0, LABELS - 1)), min_size=len(rows), max_size=len(rows)))
-    lines = [f"{','.join(map(str, own))} {pairs(row)}" for own, row in zip(sets, rows, strict=True)]
-    path = write(folder, "xmc.txt", f"{len(rows)} {WIDTH} {LABELS}\n" + "".join(line + "\n" for line in lines), ending)
-    keys, labels = read_xmc(path)
-    assert np.array_equal(keys.toarray(), matrix_of(rows))
-    assert labels.shape == (len(rows), LABELS)
-    assert [set(row.indices.tolist()) for row in labels] == sets
-
-
-@given(rows=sparse_rows, data=st.data())
-def test_vw_text_is_read_as_it_was_written(folder, rows, data):
-    classes = data.draw(st.lists(st.integers(1, 9), min_size=len(rows), max_size=len(rows)))
-    path = write(folder, "rows.vw", "".join(vw_lines(sp.csr_matrix(matrix_of(rows)), map(str, classes))))
-    keys, found = read_vw(path, Columns(), growing=True)
-    there = matrix_of(rows)[:, : keys.shape[1]]
-    assert np.allclose(keys.toarray(), there)
-    assert not matrix_of(rows)[:, keys.shape[1] :].any()
-    assert found == [[label] for label in classes]
-
-
-def test_vw_text_with_names_namespaces_scales_and_tags(tmp_path):
-    path = write(tmp_path, "named.vw", "2 0.5 tag1|words:2 dog cat:3 |numbers age:0.5\n1,3 |words cat\n")
-    columns = Columns()
-    keys, labels = read_vw(path, columns, growing=True)
-    assert labels == [[2], [1, 3]]
-    assert keys.toarray().tolist() == [[2, 6, 0.5], [0, 1, 0]]
-    other = write(tmp_path, "other.vw", "1 |words cat bird\n")
-    assert read_vw(other, columns, growing=False)[0].toarray().tolist() == [[0, 1, 0]]
-
-
-@given(split=st.lists(st.tuples(st.integers(1, 50), st.integers(1, 50)), min_size=1))
-def test_split_files_count_rows_from_one(folder, split):
-    path = write(folder, "trSplit.txt", "".join(f"{a} {b}\n" for a, b in split))
-    assert read_split(path, 1).tolist() == [b - 1 for _, b in split]
-
-
-@pytest.mark.parametrize(
-    ("read", "text", "line"),
-    [
-        (read_libsvm, "1 1:2\n2 0:3\n", 2),
-        (read_libsvm, "1 1:2\none 2:3\n", 2),
-        (read_libsvm, "1 1:nan\n", 1),
-        (read_libsvm, "1 1:2\n\n2 1=3\n", 3),
-        (read_xmc, "two 3 4\n", 1),
-        (read_xmc, "1 3 4\n0,4 1:1\n", 2),
-        (read_xmc, "2 3 4\n0 1:1\n0;1 1:1\n", 3),
-        (read_xmc, "1 3 4\n0 1:1 2\n", 2),
-        (read_split, "1 2\nx 2\n", 2),
-        (read_split, "0\n", 1),
-        (lambda path: read_vw(path, Columns(), growing=True), "1 |f 1:2\n1 f 1:2\n", 2),
-        (lambda path: read_vw(path, Columns(), growing=True), "1 |f 1:two\n", 1),
-        (lambda path: read_vw(path, Columns(), growing=True), "|f 1:2\n", 1),
-        (read_captions, "a.jpg#0\tA dog.\na.jpg#1 no tab\n", 2),
-    ],
-)
-def test_a_bad_line_is_named(tmp_path, read, text, line):
-    with pytest.raises(DamagedData, match=rf"damaged, line {line}:"):
-        read(write(tmp_path, "damaged", text))
-
-
-def test_what_does_not_fit_its_first_line_is_refused(tmp_path):
-    with pytest.raises(DamagedData, match="1 rows, but its first line says 2"):
-        read_xmc(write(tmp_path, "short", "2 3 4\n0 1:1\n"))
-    with pytest.raises(DamagedData, match="feature 7 is beyond the 3"):
-        read_xmc(write(tmp_path, "wide", "1 3 4\n0 7:1\n"))
-
-
-# ---- captions
-
-
-CAPTIONS = [("a.jpg", "A dog."), ("a.jpg", "A brown dog, running"), ("b.jpg", "The sea")]
-
-
-def coco() -> str:
-    images = [{"id": 7, "file_name": "a.jpg"}, {"id": 8, "file_name": "b.jpg"}]
-    notes = [{"image_id": 7 if image == "a.jpg" else 8, "caption": text} for image, text in CAPTIONS]
-    return json.dumps({"images": images, "annotations": notes})
-
-
-@pytest.mark.parametrize("ending", PACKERS)
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("captions.csv", 'image,caption\na.jpg,A dog.\na.jpg,"A brown dog, running"\nb.jpg,The sea\n'),
-        ("Flickr8k.token.txt", "a.jpg#0\tA dog.\na.jpg#1\tA brown dog, running\nb.jpg#0\tThe sea\n"),
-        ("captions_train2014.json", coco()),
-    ],
-)
-def test_captions_in_every_published_form(tmp_path, ending, name, text):
-    assert read_captions(write(tmp_path, name, text, ending)) == CAPTIONS
-
-
-def test_captions_as_a_folder_of_text_files(tmp_path):
-    write(tmp_path / "dogs", "a.txt", "A dog.\n\nA brown dog, running\n")
-    write(tmp_path / "seas", "b.txt", "The sea\n")
-    assert read_captions(tmp_path) == [(image.removesuffix(".jpg"), text) for image, text in CAPTIONS]
-
-
-@pytest.mark.parametrize(("name", "text"), [("c.csv", "picture,text\na,b\n"), ("c.json", '{"images": []}')])
-def test_captions_in_no_known_form_are_refused(tmp_path, name, text):
-    with pytest.raises(DamagedData, match=name):
-        read_captions(write(tmp_path, name, text))
-
+from memorytree.lab.datasets.standing import flickr
+from tests.lab.files import write
 
 # ---- sets by name
 
@@ -223,6 +57,11 @@ def test_vw_folders_and_files(tmp_path):
     assert (one.rows, one.test.shape[0]) == (36, 4)
     sets = write(tmp_path, "sets.vw", "".join(f"1,{2 + i % 3} |f {i % 3}:1\n" for i in range(20)))
     assert load(f"vw:{sets}").truth.sum(axis=1).tolist() == [[2]] * 18
+    some = write(tmp_path, "some.vw", "".join(f"{'1,2' if i % 2 else ''} |f {i % 3}:1\n" for i in range(20)))
+    found = load(f"vw:{some}")
+    assert (found.kind, found.truth.sum() + found.test_truth.sum()) == ("labels", 20)
+    with pytest.raises(DamagedData, match=r"none\.vw has no row with a label"):
+        load(f"vw:{write(tmp_path, 'none.vw', '|f 1:1')}")
 
 
 @pytest.mark.parametrize("name", ["pascal", "coco"])
@@ -249,6 +88,54 @@ def test_captioned_images_with_hog_are_seen_once(tmp_path, rng, monkeypatch):
     assert (first.rows, first.test.shape[0]) == (9, 1)
     monkeypatch.setattr(images, "hog_of", lambda path: pytest.fail("computed again"))
     assert np.array_equal(load("pascal", tmp_path).truth, first.truth)
+
+
+def test_flickr8k_as_it_was_published(tmp_path, rng):
+    here, images = tmp_path / "flickr8k", [f"{i}.jpg" for i in range(20)]
+    write(here, "Flickr8k.token.txt", "".join(f"{image}#0\tdogs running {image}\n" for image in images))
+    write(here, "Flickr8k.lemma.token.txt", "".join(f"{image}#0\tdog run {image}\n" for image in images))
+    with pytest.raises(DataMissing, match=r"features\.npz or the folder .*images is needed"):
+        load("flickr8k", tmp_path)
+    np.savez(here / "features.npz", files=np.array(images), feat=rng.random((20, 6)))
+    data = load("flickr8k", tmp_path)
+    assert (data.name, data.rows, data.test_truth.shape) == ("flickr8k", 18, (2, 6))
+    assert all("running" in text for text in data.texts)
+
+
+def test_flickr8k_with_its_images(tmp_path, rng):
+    io = pytest.importorskip("skimage.io", reason="scikit-image is not installed")
+    here = tmp_path / "flickr8k"
+    write(here, "Flickr8k.token.txt", "".join(f"{i}.png#0\tdog {i}\n" for i in range(10)))
+    (here / "images").mkdir()
+    for number in range(10):
+        pixels = rng.integers(0, 255, (30, 40, 3)).astype(np.uint8)
+        io.imsave(here / "images" / f"{number}.png", pixels, check_contrast=False)
+    data = load("flickr8k", tmp_path)
+    assert (data.rows, data.test.shape[0]) == (9, 1)
+
+
+def test_flickr8k_with_captions_and_features_is_the_standing_set(tmp_path, rng):
+    here, images = tmp_path / "flickr8k", [f"{i}.jpg" for i in range(20)]
+    write(here, "captions.csv", "image,caption\n" + "".join(f"{image},dog {image}\n" for image in images), ".xz")
+    write(here, "Flickr8k.token.txt", "not read\n")
+    np.savez(here / "features.npz", files=np.array(images), feat=rng.random((20, 6)))
+    data, standing = load("flickr8k", tmp_path, seed=2), flickr(tmp_path, 2)
+    assert data.texts == standing.texts
+    assert np.array_equal(data.truth, standing.truth)
+
+
+def test_flickr8k_that_is_not_there_says_what_is_expected(tmp_path):
+    (tmp_path / "flickr8k").mkdir()
+    for folder in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(DataMissing, match=r"captions\.csv .*Flickr8k\.token\.txt.* features\.npz or a folder `images`"):
+            load("flickr8k", folder)
+
+
+def test_captions_of_other_images_are_refused(tmp_path, rng):
+    write(tmp_path / "pascal", "captions.csv", "image,caption\n" + "".join(f"{i}.jpg,dog {i}\n" for i in range(20)))
+    np.savez(tmp_path / "pascal" / "features.npz", files=np.array(["a.jpg", "b.jpg"]), feat=rng.random((2, 6)))
+    with pytest.raises(DamagedData, match="0 images have captions and features"):
+        load("pascal", tmp_path)
 
 
 @pytest.mark.parametrize("name", NAMES)

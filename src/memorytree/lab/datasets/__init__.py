@@ -41,7 +41,7 @@ _LABELS: dict[str, Callable[..., Dataset]] = {
     **{name: partial(originals.extreme, name=name) for name in originals.EXTREME},
 }
 _RETRIEVAL: dict[str, Callable[..., Dataset]] = {
-    "flickr8k": standing.flickr,
+    "flickr8k": originals.flickr,
     "pascal": partial(originals.captioned, name="pascal"),
     "coco": partial(originals.captioned, name="coco"),
 }

@@ -90,15 +90,20 @@ def data_folder(given: Path | None = None) -> Path | None:
     return beside if beside.is_dir() else None
 
 
+def find(folder: Path | None, name: str) -> Path | None:
+    """The path of a data file, plain or packed (.xz, .gz, .bz2), if it is there."""
+    paths = [] if folder is None else [Path(folder) / (name + ending) for ending in ("", ".xz", ".gz", ".bz2")]
+    return next((path for path in paths if path.is_file()), None)
+
+
 def expect(folder: Path | None, name: str, origin: str) -> Path:
-    """The path of a data file that must be there, plain or packed (.xz, .gz, .bz2)."""
+    """The path of a data file that must be there, plain or packed."""
     if folder is None:
         raise DataMissing(f"{name} is needed: name its folder with --data or MEMORYTREE_DATA ({origin})")
-    for ending in ("", ".xz", ".gz", ".bz2"):
-        path = Path(folder) / (name + ending)
-        if path.is_file():
-            return path
-    raise DataMissing(f"{Path(folder) / name} was not found, nor the same with .xz, .gz or .bz2 ({origin})")
+    path = find(folder, name)
+    if path is None:
+        raise DataMissing(f"{Path(folder) / name} was not found, nor the same with .xz, .gz or .bz2 ({origin})")
+    return path
 
 
 def indicator(places: list[list[int]], width: int) -> Any:

@@ -8,15 +8,18 @@ from typing import Any
 import numpy as np
 
 from memorytree.errors import DamagedData, DataMissing
-from memorytree.lab.datasets.base import TEST_ROWS, Dataset, expect, indicator
+from memorytree.lab.datasets.base import TEST_ROWS, Dataset, expect, find, indicator
 from memorytree.lab.datasets.formats import Columns, read_captions, read_libsvm, read_split, read_vw, read_xmc
 from memorytree.lab.datasets.images import image_features
+from memorytree.lab.datasets.standing import flickr as standing_flickr
 from memorytree.lab.datasets.standing import retrieval
 
 ALOI_FEATURES = 128
 REPOSITORY = "http://manikvarma.org/downloads/XC/XMLRepository.html"
 EXTREME = {"rcv1-2k": "RCV1-2K", "amazoncat-13k": "AmazonCat-13K", "wiki10-31k": "Wiki10-31K"}
+FEWEST_IMAGES = 10  # a tenth of them is asked about
 CAPTIONS = {
+    "flickr8k": "Flickr8k: captions.csv (image,caption) or Flickr8k.token.txt, with features.npz or a folder `images`",
     "pascal": "Pascal Sentences: captions.csv (image,caption) or a folder `sentence` with a text file for each image",
     "coco": "MS COCO: captions_train2014.json, https://cocodataset.org",
 }
@@ -71,6 +74,8 @@ def vw_text(path: Path, name: str | None = None) -> Dataset:
         test, truth = train[:0], []
     if not labels:
         raise DamagedData(f"{path} has no rows")
+    if not any(labels):
+        raise DamagedData(f"{path} has no row with a label")
     kind, known, asked = numbered(labels, truth)
     data = Dataset(name, kind, train, known, test, asked)
     return data if path.is_dir() else cut(data)
@@ -122,6 +127,13 @@ def expect_like(folder: Path, ending: str, origin: str) -> Path:
     return found
 
 
+def flickr(folder: Path | None, *, seed: int = 0, images: int | None = None) -> Dataset:
+    """Flickr8k with captions.csv and features.npz, the standing set; where one of them is missing, as it was published."""
+    if all(find(folder, f"flickr8k/{name}") for name in ("captions.csv", "features.npz")):
+        return standing_flickr(folder, seed, images=images)
+    return captioned(folder, "flickr8k", seed=seed, images=images)
+
+
 def captioned(folder: Path | None, name: str, *, seed: int = 0, images: int | None = None) -> Dataset:
     """Images with captions: keys are captions, values features.npz (`files`, `feat`), or HoG of the folder `images`."""
     origin = CAPTIONS[name]
@@ -130,7 +142,8 @@ def captioned(folder: Path | None, name: str, *, seed: int = 0, images: int | No
         raise DataMissing(f"{here or name} is needed, with captions and features.npz or a folder images ({origin})")
     captions = here / "sentence"
     if not captions.is_dir():
-        given = [one_like(here, ending) for ending in ("captions.csv", ".token.txt")]
+        # Flickr8k comes with lemmas too, in Flickr8k.lemma.token.txt; the captions as they were said go first.
+        given = [one_like(here, ending) for ending in ("captions.csv", "Flickr8k.token.txt", ".token.txt")]
         given += [next(iter(sorted(here.rglob("captions_train*.json*"))), None)]
         captions = next((path for path in given if path), None) or expect(here, "captions.csv", origin)
     said = read_captions(captions)
@@ -138,4 +151,7 @@ def captioned(folder: Path | None, name: str, *, seed: int = 0, images: int | No
     if not {image for image, _ in said} & set(features):  # text files are named without the image's ending
         features = {Path(image).stem: feature for image, feature in features.items()}
     seen = {image for image, _ in said}
-    return retrieval(name, said, {image: row for image, row in features.items() if image in seen}, seed=seed, images=images)
+    known = {image: row for image, row in features.items() if image in seen}
+    if len(known) < FEWEST_IMAGES:
+        raise DamagedData(f"{here}: {len(known)} images have captions and features; at least {FEWEST_IMAGES} are needed")
+    return retrieval(name, said, known, seed=seed, images=images)
