@@ -1,8 +1,14 @@
+import errno
+import os
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from memorytree.cli import app
+from memorytree.errors import DamagedFile
 from memorytree.lab import documents, report
 from memorytree.lab.experiments import EXPERIMENTS, Plan
 from memorytree.lab.measuring import circumstances
@@ -95,3 +101,31 @@ def test_every_run_is_in_the_json_with_its_seed(out):
 def test_an_empty_folder_gives_a_page_too(tmp_path):
     page = read(report.write(tmp_path / "new").read_text(encoding="utf8"))
     assert set(EXPERIMENTS) <= page.ids
+
+
+@pytest.mark.parametrize("text", ['{"name": "few-shot", "ru', "[]", "{}", "\xff"])
+def test_a_damaged_document_is_named_and_ends_in_no_traceback(tmp_path, text):
+    path = tmp_path / "few-shot.json"
+    path.write_text(text, encoding="latin1")
+    with pytest.raises(DamagedFile, match=r"few-shot\.json is not a whole document"):
+        documents.load(tmp_path, "few-shot")
+    done = CliRunner().invoke(app, ["lab", "report", "--out", str(tmp_path)])
+    assert done.exit_code == 3
+    assert str(path) in done.stderr
+    assert done.stderr.startswith("memorytree: ")
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_what_stood_there_stays_if_the_disk_is_full(out, tmp_path, monkeypatch):
+    experiment, found = EXPERIMENTS["retrieval"], Results(results(EXPERIMENTS["retrieval"], PLAN))
+    (tmp_path / "retrieval.json").write_text("what stood there")
+
+    def half(path, text, encoding):
+        path.write_bytes(text[:5].encode())
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_text", half)
+    with pytest.raises(OSError, match=r"No space left on device: .*retrieval\.json'"):
+        documents.write(experiment, PLAN, found, circumstances(0, True), tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["retrieval.json"]
+    assert (tmp_path / "retrieval.json").read_text() == "what stood there"

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from memorytree.errors import DamagedFile
+
 # Everything else is imported where it is needed: the help of the whole command line should not wait for the lab.
 if TYPE_CHECKING:
     from memorytree.lab.experiments import Experiment, Plan
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="The paper's tables and figures, measured beside the systems it names.")
 
 LOG_WIDTH = 140  # of tables that do not go to a terminal
+WRONG, UNUSABLE = 2, 3  # as everywhere on the command line
 
 Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="Experiments, as `memorytree lab list` shows them.")]
 Data = Annotated[Path | None, typer.Option(help="Folder of the data sets (default: $MEMORYTREE_DATA).", file_okay=False)]
@@ -72,7 +75,7 @@ def run_some(
     unknown = [name for name in names if name not in EXPERIMENTS]
     if unknown:
         typer.echo(f"memorytree lab: no experiment {', '.join(unknown)}; there are {', '.join(EXPERIMENTS)}", err=True)
-        raise typer.Exit(2)
+        raise typer.Exit(WRONG)
     if _run([EXPERIMENTS[name] for name in dict.fromkeys(names)], _plan(data, quick, seeds), out, resume, jobs, as_json):
         raise typer.Exit(130)
 
@@ -101,7 +104,11 @@ def build_page(out: Out = None, quick: Quick = False, as_json: AsJson = False) -
     """Build one HTML page of everything that has been run."""
     from memorytree.lab import report
 
-    page = report.write(out or default_out(quick))
+    try:
+        page = report.write(out or default_out(quick))
+    except DamagedFile as error:
+        typer.echo(f"memorytree: {error}", err=True)
+        raise typer.Exit(UNUSABLE) from None
     typer.echo(json.dumps({"page": str(page)}) if as_json else f"The page is {page}")
 
 

@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from memorytree.errors import DamagedFile
 from memorytree.lab import tables
 from memorytree.lab.experiments.base import Claim, Experiment, Findings, Plan
+from memorytree.lab.parts import whole
 from memorytree.lab.results import Results, troubles
 
 if TYPE_CHECKING:
@@ -74,8 +76,9 @@ def write(experiment: Experiment, plan: Plan, results: Results, context: dict, o
     findings = experiment.findings(plan, results)
     found = document(experiment, plan, results, findings, context)
     out.mkdir(parents=True, exist_ok=True)
-    (out / f"{experiment.name}.json").write_text(laid_out(found) + "\n", encoding="utf8")
-    (out / f"{experiment.name}.md").write_text(markdown(found), encoding="utf8")
+    for ending, text in (("json", laid_out(found) + "\n"), ("md", markdown(found))):
+        with whole(out / f"{experiment.name}.{ending}") as draft:
+            draft.write_text(text, encoding="utf8")
     for picture in findings.pictures:
         save(picture.figure, out / _file(experiment, picture.name))
     return found
@@ -85,15 +88,29 @@ def save(figure: Figure, path: Path) -> None:
     """Save a plot as PNG and SVG, without a date or chance numbers, so that equal plots are equal files."""
     from matplotlib import rc_context
 
-    figure.savefig(path.with_suffix(".png"), dpi=120)
-    with rc_context({"svg.hashsalt": "memorytree"}):
-        figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
+    with whole(path.with_suffix(".png")) as draft:
+        figure.savefig(draft, format="png", dpi=120)
+    with whole(path.with_suffix(".svg")) as draft, rc_context({"svg.hashsalt": "memorytree"}):
+        figure.savefig(draft, format="svg", metadata={"Date": None})
 
 
 def load(out: Path, name: str) -> dict[str, Any] | None:
-    """What stands in an experiment's JSON, or None where it was not run."""
+    """What stands in an experiment's JSON, or None where it was not run.
+
+    Raises:
+        DamagedFile: if it is not what `write` wrote.
+    """
     path = out / f"{name}.json"
-    return json.loads(path.read_text(encoding="utf8")) if path.exists() else None
+    if not path.exists():
+        return None
+    try:
+        found = json.loads(path.read_text(encoding="utf8"))
+        if not (isinstance(found, dict) and found.get("name") == name and "runs" in found):
+            raise ValueError(f"it does not tell of {name}")
+    except ValueError as error:
+        remedy = f"delete it, and `memorytree lab run {name}` writes it again from finished parts"
+        raise DamagedFile(f"{path} is not a whole document of the lab ({error}): {remedy}") from error
+    return found
 
 
 def claims_table(claims: list[dict[str, Any]]) -> tables.Table:

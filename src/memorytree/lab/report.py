@@ -11,6 +11,7 @@ from typing import Any
 
 from memorytree.lab import documents, tables
 from memorytree.lab.experiments import EXPERIMENTS
+from memorytree.lab.parts import whole
 
 TITLE = "Contextual Memory Trees: the paper's claims, measured"
 COLOURS = {True: "yes", False: "no", None: "none"}  # of verdicts: classes of the style below
@@ -163,5 +164,6 @@ def write(out: Path) -> Path:
     found = {name: documents.load(out, name) for name in EXPERIMENTS}
     out.mkdir(parents=True, exist_ok=True)
     path = out / "report.html"
-    path.write_text(page(found, out), encoding="utf8")
+    with whole(path) as draft:
+        draft.write_text(page(found, out), encoding="utf8")
     return path
