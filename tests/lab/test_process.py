@@ -1,11 +1,14 @@
 """One peer, one data set, one process: whatever happens there, the lab gets an answer."""
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 
 from memorytree.lab import jobs
-from memorytree.lab.process import Arrays, ChildError, call, measure, read
+from memorytree.lab.process import Arrays, ChildError, call, environment, measure, read
 from tests.lab import tiny
 
 OWN = "tests.lab.own_peers"
@@ -124,3 +127,14 @@ def test_arrays_travel(rng):
     with Arrays(keys=data.train, truth=data.truth) as folder:
         assert (read(folder, "keys") != data.train).nnz == 0
         assert read(folder, "truth").tolist() == data.truth.tolist()
+
+
+def test_a_child_ends_with_its_parent_even_if_that_is_killed(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    code = f"from memorytree.lab.process import call; call('{OWN}:linger', {{'pipe': {str(tmp_path / 'pipe')!r}}})"
+    parent = subprocess.Popen([sys.executable, "-c", code], env=environment(TMPDIR=str(tmp_path)))
+    with (tmp_path / "pipe").open() as said:
+        assert said.readline() == "here\n"
+        parent.kill()
+        parent.wait()
+        assert said.read() == ""  # the pipe ends when the child does

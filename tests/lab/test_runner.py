@@ -1,4 +1,7 @@
 import json
+import os
+import signal
+import threading
 
 import pytest
 from hypothesis import given
@@ -6,6 +9,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from memorytree.lab.parts import Part, Shelf, options
+from memorytree.lab.process import call, end_children
 from memorytree.lab.runner import Clock, Stopped, in_order, in_words, run
 
 PARTS = [Part(peer, "somewhere", seed) for peer in ("one", "two") for seed in (0, 1)]
@@ -76,6 +80,27 @@ def test_several_at_a_time_find_the_same(shelf, tmp_path):
     alone = {part: {"status": "ok", "seed": part.seed} for part in PARTS}
     found = run(PARTS, shelf, lambda part: alone[part], jobs=3)
     assert {part: one["seed"] for part, one in found.items()} == {part: part.seed for part in PARTS}
+
+
+def test_a_stop_ends_all_that_run_at_once_and_keeps_nothing_of_them(shelf, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    heard = []
+
+    def stop_once_two_are_here():
+        with (tmp_path / "pipe").open() as said:
+            heard.extend([said.readline(), said.readline()])
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+            heard.append(said.read())  # the pipe ends when both children have
+
+    listener = threading.Thread(target=stop_once_two_are_here)
+    listener.start()
+    spec = {"pipe": str(tmp_path / "pipe")}
+    with pytest.raises(Stopped) as stopped:
+        run(PARTS, shelf, lambda part: call("tests.lab.own_peers:linger", spec), jobs=2, end=end_children)
+    listener.join()
+    assert heard == ["here\n", "here\n", ""]
+    assert stopped.value.found == {}
+    assert [shelf.find(part) for part in PARTS] == 4 * [None]
 
 
 def test_a_damaged_file_counts_as_not_run(shelf):

@@ -162,6 +162,7 @@ def _finished(
     """What came of the parts until the end, or until the user stopped."""
     from memorytree.lab import runner
     from memorytree.lab.parts import Shelf
+    from memorytree.lab.process import end_children
 
     def work(part: Part) -> dict[str, Any]:
         return measured(part, plan)
@@ -171,7 +172,8 @@ def _finished(
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         shelf = Shelf(folder / "parts", plan.quick)
-        return runner.run(parts, shelf, work, resume=resume, jobs=at_a_time, console=console), False
+        found = runner.run(parts, shelf, work, resume=resume, jobs=at_a_time, end=end_children, console=console)
+        return found, False
     except runner.Stopped as stop:
         return stop.found, True
     finally:
