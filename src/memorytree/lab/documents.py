@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,10 +71,46 @@ def laid_out(value: Any, indent: int = 0, width: int = 160) -> str:
     return "[\n" + ",\n".join(start + laid_out(one, indent + 1, width) for one in value) + "\n" + " " * indent + "]"
 
 
-def write(experiment: Experiment, plan: Plan, results: Results, context: dict, out: Path) -> dict[str, Any]:
-    """Write all files of an experiment; returns what stands in its JSON."""
+def reason_against(name: str, plan: Plan, results: Results, out: Path, replace: bool = False) -> str:
+    """Why the files of an experiment should stay as they are, in a sentence; empty if they should be written.
+
+    Args:
+        name: of the experiment.
+        plan: what the user asked for.
+        results: what would be written.
+        out: where.
+        replace: whether files that tell of more may be replaced.
+    """
+    good = _good(results.found.values())
+    if not good:
+        return f"{name}: no run went well, so nothing is written about it."
+    if replace:
+        return ""
+    try:
+        standing = load(out, name)
+    except DamagedFile:  # nothing is lost with it
+        standing = None
+    if standing is None or (standing["quick"] and not plan.quick):
+        return ""
+    before = _good(standing["runs"])
+    if before <= good:
+        return ""
+    path = out / f"{name}.json"
+    return (
+        f"{path} tells of {before} good runs, this is about {good}: it stays. To replace it, delete it or say --no-resume."
+    )
+
+
+def _good(runs: Iterable[Mapping[str, Any]]) -> int:
+    return sum(run.get("status") == "ok" for run in runs)
+
+
+def write(experiment: Experiment, plan: Plan, results: Results, context: dict, out: Path | None) -> dict[str, Any]:
+    """Write all files of an experiment, unless there is nowhere to write them; returns what stands in its JSON."""
     findings = experiment.findings(plan, results)
     found = document(experiment, plan, results, findings, context)
+    if out is None:
+        return found
     out.mkdir(parents=True, exist_ok=True)
     for ending, text in (("json", laid_out(found) + "\n"), ("md", markdown(found))):
         with whole(out / f"{experiment.name}.{ending}") as draft:
