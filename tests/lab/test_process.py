@@ -7,9 +7,10 @@ import sys
 
 import pytest
 
-from memorytree.lab import jobs
+from memorytree.lab import jobs, peers
 from memorytree.lab.process import Arrays, ChildError, call, environment, measure, read
 from tests.lab import tiny
+from tests.lab.own_peers import NearestMean
 
 OWN = "tests.lab.own_peers"
 
@@ -43,6 +44,23 @@ def test_a_peer_of_ones_own_is_measured():
     found = plain(measure(f"{OWN}:NearestMean", "clusters-500"))
     assert (found["status"], found["rows"]) == ("ok", 500)
     assert found["error"] < 0.05
+
+
+def test_a_peer_of_ones_own_may_be_given_a_name(monkeypatch):
+    monkeypatch.setitem(peers.PEERS, NearestMean.name, NearestMean)
+    found = plain(measure("nearest-mean", "clusters-500"))
+    assert (found["status"], found["peer"]) == ("ok", "nearest-mean")
+    assert found["error"] < 0.05
+
+
+def test_a_peer_that_no_other_process_could_import_is_refused(monkeypatch):
+    class Local(NearestMean):
+        name = "local"
+
+    monkeypatch.setitem(peers.PEERS, "local", Local)
+    found = plain(measure("local", "clusters-500"))
+    assert found["status"] == "failed"
+    assert "a peer of your own is a class of a module" in found["why"]
 
 
 def test_a_pass_is_followed_row_by_row(dataset):

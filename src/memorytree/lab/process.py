@@ -70,7 +70,7 @@ def measure(
     """Let one peer do one job on one data set, and return what was measured as plain data.
 
     Args:
-        peer: a name in `PEERS`, or "package.module:Class" for a peer of your own.
+        peer: a name in `PEERS`, or "package.module:Class" for a peer of your own, which the child must be able to import.
         dataset: a name that `memorytree.lab.datasets.load` knows.
         job: "batch" (learn, then be asked about the test rows), "online" (one pass, each row predicted before it is learned
             from), or "package.module:function", a function (peer class, source of the data, seed, options) -> dict.
@@ -89,6 +89,7 @@ def measure(
     spec = {**about, "data": None if data is None else str(Path(data).resolve())}
     try:
         kind = peers.peer(peer)
+        spec["peer"] = peers.address(peer)
         about["versions"] = versions(kind.needs)
         needs = peers.missing(kind)
         if needs:
