@@ -98,6 +98,37 @@ def test_every_run_is_in_the_json_with_its_seed(out):
     assert (out / "few-shot.md").read_text(encoding="utf8").count("\n| ") > 20
 
 
+def test_a_document_tells_when_and_on_what_its_parts_were_measured(tmp_path):
+    found = results(EXPERIMENTS["online"], PLAN)
+    slow, fast = ({"cpu": cpu, "cores": 2, "ram_gb": 4.0, "system": "Linux"} for cpu in ("Abacus", "Slide rule"))
+    days = ("2019-05-07T23:00:00+00:00", "2019-06-01T01:00:00+00:00", "2019-05-20T01:00:00+00:00")
+    for (_, result), day, machine in zip(found.items(), days, (slow, fast, slow), strict=False):
+        result |= {"finished": day, "machine": machine, "versions": {"numpy": "1.0" if machine is slow else "1.1"}}
+    told = documents.write(EXPERIMENTS["online"], PLAN, Results(found), circumstances(0, True), tmp_path)
+    line = documents.measured(told["circumstances"])
+    assert line.startswith(
+        "Measured 2019-05-07 to 2019-06-01 on Abacus, 2 cores, 4.0 GB, Linux and on Slide rule, 2 cores, "
+    )
+    assert "numpy 1.0 and 1.1" in line
+    assert told["surroundings"][:2] == [
+        {"machine": slow, "versions": {"numpy": "1.0"}},
+        {"machine": fast, "versions": {"numpy": "1.1"}},
+    ]
+    assert [run["surroundings"] for run in told["runs"]] == [0, 1, 0, *(len(found) - 3) * [2]]
+    assert told["surroundings"][2:] == [{}]  # what was kept before parts told of it
+    text = report.write(tmp_path).read_text(encoding="utf8")
+    assert "Seed: 0." in text
+    assert "2019-05-07 to 2019-06-01" in text
+
+
+def test_parts_that_do_not_tell_were_measured_now(out):
+    now = circumstances(0, True)
+    told = documents.load(out, "few-shot")["circumstances"]
+    assert told["date"] == now["date"]
+    assert [machine["cpu"] for machine in told["machines"]] == [now["cpu"]]
+    assert documents.measured(told) == documents.measured(now)  # a document of before has the machine itself
+
+
 def test_an_empty_folder_gives_a_page_too(tmp_path):
     page = read(report.write(tmp_path / "new").read_text(encoding="utf8"))
     assert set(EXPERIMENTS) <= page.ids

@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+import memorytree
+from memorytree.lab import parts
 from memorytree.lab.parts import Part, Shelf, options
 from memorytree.lab.process import call, end_children
 from memorytree.lab.runner import Clock, Stopped, in_order, in_words, run
@@ -126,6 +128,23 @@ def test_what_determines_a_part_determines_its_file(shelf, tmp_path):
     run([part], shelf, Bench())
     assert shelf.find(part)["part"]["options"] == {"beam": 4, "values": [1, 2]}
     assert json.loads(shelf.path(part).read_text())["error"] == 0.1
+
+
+def test_a_part_tells_where_it_was_measured_and_is_found_elsewhere(shelf, monkeypatch):
+    monkeypatch.setattr(parts, "machine", lambda: {"cpu": "Abacus", "cores": 1})
+    run(PARTS[:1], shelf, lambda part: {"status": "ok", "versions": {"beads": "10"}})
+    monkeypatch.setattr(parts, "machine", lambda: {"cpu": "Slide rule", "cores": 1})
+    kept = run(PARTS[:1], shelf, Bench())[PARTS[0]]
+    assert kept["machine"] == {"cpu": "Abacus", "cores": 1}
+    assert kept["versions"]["beads"] == "10"
+    assert {"python", "memorytree", "numpy"} <= set(kept["versions"])
+    assert not {"machine", "versions", "numpy"} & set(kept["part"])
+
+
+def test_parts_of_before_are_still_found(shelf, monkeypatch):
+    """What determines a part, and with it the name of its file, does not change: days of measurements hang on it."""
+    monkeypatch.setattr(memorytree, "__version__", "0.1.0")
+    assert shelf.path(Part("exact-1nn", "omniglot-1")).name == "exact-1nn.omniglot-1.0.90f2e2b129.json"
 
 
 some_parts = st.builds(Part, st.sampled_from("abc"), st.sampled_from("xy"), st.integers(0, 3), slow=st.booleans())

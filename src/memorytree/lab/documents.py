@@ -17,24 +17,31 @@ from memorytree.lab.results import Results, troubles
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+MACHINE = ("cpu", "cores", "ram_gb", "system")
 CLAIMS = ("claim", "by", "here", "figures")
 
 
 def document(experiment: Experiment, plan: Plan, results: Results, findings: Findings, context: dict) -> dict[str, Any]:
-    """All that was found, as plain data."""
+    """All that was found, as plain data. Each run names its machine and versions by their number in `surroundings`."""
+    surroundings = [_surroundings(result) for result in results.found.values()]
+    distinct = [one for place, one in enumerate(surroundings) if one not in surroundings[:place]]
     return {
         "name": experiment.name,
         "title": experiment.title,
         "about": inspect.cleandoc(experiment.__doc__ or ""),
         "quick": plan.quick,
         "seeds": plan.seeds,
-        "circumstances": {**context, "versions": {**context["versions"], **_versions(results)}},
+        "circumstances": _circumstances(results, context),
         "claims": [{**vars(claim), "verdict": claim.verdict} for claim in findings.claims],
         "tables": [table.to_json() for table in findings.tables],
         "pictures": [{"file": _file(experiment, picture.name), "caption": picture.caption} for picture in findings.pictures],
         "elsewhere": findings.elsewhere,
         "troubles": troubles(results),
-        "runs": [{**part.identity(plan.quick), **_lean(result)} for part, result in results.found.items()],
+        "surroundings": distinct,
+        "runs": [
+            {**part.identity(plan.quick), **_lean(result), "surroundings": distinct.index(its)}
+            for (part, result), its in zip(results.found.items(), surroundings, strict=True)
+        ],
     }
 
 
@@ -44,13 +51,33 @@ def _file(experiment: Experiment, picture: str) -> str:
 
 def _lean(result: Mapping[str, Any]) -> dict[str, Any]:
     """A result without what is said elsewhere."""
-    elsewhere = ("part", "peer", "dataset", "seed", "job", "options", "quick", "versions")
+    elsewhere = ("part", "peer", "dataset", "seed", "job", "options", "quick", "machine", "versions")
     return {name: value for name, value in result.items() if name not in elsewhere}
 
 
-def _versions(results: Results) -> dict[str, str]:
-    """The versions of everything that the peers were made of."""
-    return {name: number for one in results.found.values() for name, number in one.get("versions", {}).items()}
+def _surroundings(result: Mapping[str, Any]) -> dict[str, Any]:
+    """On what a part was measured, as far as it tells."""
+    return {name: result[name] for name in ("machine", "versions") if name in result}
+
+
+def _circumstances(results: Results, context: Mapping[str, Any]) -> dict[str, Any]:
+    """When and on what all parts were measured; what they do not tell is as it is now."""
+    dates = sorted({one["finished"][:10] for one in results.found.values() if "finished" in one}) or [context["date"]]
+    machines: list[dict[str, Any]] = []
+    versions: dict[str, dict[str, None]] = {}
+    for one in results.found.values():
+        if "machine" in one and one["machine"] not in machines:
+            machines.append(one["machine"])
+        for name, number in one.get("versions", {}).items():
+            versions.setdefault(name, {})[number] = None
+    told = {name: " and ".join(numbers) for name, numbers in versions.items()}
+    here = {name: context[name] for name in MACHINE}
+    return {
+        "date": dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}",
+        "machines": machines or [here],
+        "versions": {**context["versions"], **told},
+        "quick": context["quick"],
+    }
 
 
 def laid_out(value: Any, indent: int = 0, width: int = 160) -> str:
@@ -161,8 +188,9 @@ def claims_table(claims: list[dict[str, Any]]) -> tables.Table:
 def measured(context: dict[str, Any]) -> str:
     """When and on what something was measured, in a sentence."""
     versions = ", ".join(f"{name} {number}" for name, number in context["versions"].items())
-    place = f"{context['cpu']}, {context['cores']} cores, {context['ram_gb']} GB, {context['system']}"
-    return f"Measured {context['date']} on {place}; {versions}."
+    machines = context.get("machines", [context])  # earlier documents know of one
+    places = (f"{one['cpu']}, {one['cores']} cores, {one['ram_gb']} GB, {one['system']}" for one in machines)
+    return f"Measured {context['date']} on {' and on '.join(places)}; {versions}."
 
 
 def markdown(found: dict[str, Any]) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import memorytree
+from memorytree.lab.measuring import PACKAGES, machine, versions
 from memorytree.lab.peers import PEERS
 
 # What came of a part and will not change by trying again; one that failed or whose peer is missing is tried again.
@@ -98,9 +99,11 @@ class Shelf:
         return kept if kept.get("part") == part.identity(self.quick) else None
 
     def keep(self, part: Part, result: Mapping[str, Any], wall_s: float) -> dict[str, Any]:
-        """Write down what came of a part."""
+        """Write down what came of a part, when, on which machine and with which versions."""
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        kept = {"part": part.identity(self.quick), "finished": now, "wall_s": round(wall_s, 3), **result}
+        # Beside what determines the part: a part that was measured elsewhere is found all the same.
+        where = {"machine": machine(), "versions": {**versions(PACKAGES), **result.get("versions", {})}}
+        kept = {"part": part.identity(self.quick), "finished": now, "wall_s": round(wall_s, 3), **result, **where}
         path = self.path(part)
         path.parent.mkdir(parents=True, exist_ok=True)
         with whole(path) as draft:

@@ -153,10 +153,26 @@ def _circumstances(here: Mapping[str, dict[str, Any]]) -> str:
         return '<p class="none">Nothing was run yet.</p>'
 
     def told(one: dict[str, Any]) -> str:
-        text = f"{documents.measured(one['circumstances'])} Seeds: 0 to {one['seeds'] - 1}, one where time is linear."
+        text = f"{documents.measured(one['circumstances'])} {_seeds(one['runs'])}"
         return f'<p class="where"><strong>{html.escape(one["title"])}.</strong> {html.escape(text)}</p>'
 
     return "\n".join(map(told, here.values()))
+
+
+def _seeds(runs: Sequence[Mapping[str, Any]]) -> str:
+    """The seeds of the runs that went well, in a sentence.
+
+    >>> _seeds([{"seed": seed, "status": "ok"} for seed in (0, 1, 2, 0)])
+    'Seeds: 0 to 2, one where time is linear.'
+    >>> _seeds([{"seed": 0, "status": "ok"}, {"seed": 1, "status": "failed"}])
+    'Seed: 0.'
+    """
+    seeds = sorted({run["seed"] for run in runs if run["status"] == "ok"})
+    if len(seeds) < 2:
+        return f"Seed: {seeds[0]}." if seeds else "No run went well."
+    in_a_row = seeds == list(range(seeds[0], seeds[-1] + 1))
+    told = f"{seeds[0]} to {seeds[-1]}" if in_a_row else ", ".join(map(str, seeds))
+    return f"Seeds: {told}, one where time is linear."
 
 
 def write(out: Path) -> Path:
