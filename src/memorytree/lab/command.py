@@ -160,7 +160,7 @@ def _run(chosen: Sequence[Experiment], plan: Plan, out: Path | None, resume: boo
     if stopped:
         console.print("Stopped; what was finished is kept, and the same command goes on from there.")
         return STOPPED
-    if not any(one["status"] == "ok" for one in found.values()):
+    if not any(one.get("status") == "ok" for one in found.values()):
         return NOTHING
     console.print(f"Results are in {folder}.", highlight=False)
     return FINE

@@ -117,7 +117,7 @@ def reason_against(name: str, plan: Plan, results: Results, out: Path, replace: 
         standing = load(out, name)
     except DamagedFile:  # nothing is lost with it
         standing = None
-    if standing is None or (standing["quick"] and not plan.quick):
+    if standing is None or (standing.get("quick") and not plan.quick):
         return ""
     before = _good(standing["runs"])
     if before <= good:
