@@ -1,5 +1,7 @@
 """Peers and jobs of one's own, as a person would add them; processes started by the tests import them from here."""
 
+import time
+
 import numpy as np
 
 from memorytree.lab.peers import Peer
@@ -74,3 +76,12 @@ def double(spec):
     """A function for `call`."""
     print("whatever a peer prints")
     return {"doubled": 2 * spec["number"]}
+
+
+def linger(spec):
+    """A function for `call` that says when it runs, and takes so long that somebody has to end it."""
+    with open(spec["pipe"], "w") as pipe:
+        print("here", file=pipe, flush=True)
+        time.sleep(60)
+        print("to the end", file=pipe, flush=True)
+    return {}

@@ -1,4 +1,5 @@
 import json
+import shutil
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ from memorytree.lab import command, documents
 from memorytree.lab.experiments import EXPERIMENTS, Plan
 from memorytree.lab.parts import Part
 from memorytree.lab.process import environment
+from memorytree.lab.results import Results
 from tests.lab.made_up import result
 
 cli = CliRunner()
@@ -90,6 +92,69 @@ def test_a_stopped_run_writes_what_it_has(tmp_path, made_up, monkeypatch):
     found = json.loads((tmp_path / "few-shot.json").read_text())
     assert len(found["runs"]) == 3
     assert "not run" in (tmp_path / "few-shot.md").read_text()
+
+
+@pytest.mark.parametrize("way", ["--data", "MEMORYTREE_DATA"])
+@pytest.mark.parametrize("what", [["run", "retrieval"], ["all"]])
+def test_a_data_folder_that_is_not_there_is_an_error_and_nothing_is_written(tmp_path, made_up, monkeypatch, way, what):
+    nowhere = str(tmp_path / "nowhere")
+    if way == "MEMORYTREE_DATA":
+        monkeypatch.setenv(way, nowhere)
+    given = ["--data", nowhere] if way == "--data" else []
+    done = cli.invoke(app, ["lab", *what, *given, "--out", str(tmp_path / "out")])
+    assert done.exit_code == 2
+    assert done.stderr.startswith(f"memorytree: {way} names {nowhere}, which is not a folder")
+    assert made_up == []
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("what", [["run", "retrieval"], ["all"]])
+def test_nothing_is_written_about_a_run_that_found_nothing(tmp_path, monkeypatch, what):
+    monkeypatch.setattr(command, "measured", lambda part, plan: {"status": "failed", "why": "DataMissing: no"})
+    done = cli.invoke(app, ["lab", *what, "--quick", "--out", str(tmp_path)])
+    assert done.exit_code == 1
+    assert "retrieval: no run went well, so nothing is written about it." in done.output
+    assert [path.name for path in tmp_path.iterdir()] == ["parts"]
+
+
+def test_what_failed_whole_is_not_written_beside_what_went_well(tmp_path, made_up, monkeypatch):
+    monkeypatch.setattr(documents, "save", lambda figure, path: None)
+    doomed = set(EXPERIMENTS["online"].parts(Plan(quick=True)))
+    failed = {"status": "failed", "why": "no"}
+    monkeypatch.setattr(command, "measured", lambda part, plan: failed if part in doomed else result(part))
+    done = cli.invoke(app, ["lab", "run", "online", "retrieval", "--quick", "--out", str(tmp_path)])
+    assert done.exit_code == 0
+    assert "online: no run went well" in done.output
+    assert {path.stem for path in tmp_path.glob("*.json")} == {"retrieval"}
+
+
+def test_what_tells_of_more_runs_is_not_replaced(tmp_path, monkeypatch):
+    monkeypatch.setattr(documents, "save", lambda figure, path: None)
+    monkeypatch.setattr(command, "measured", lambda part, plan: result(part))
+    arguments = ["lab", "run", "retrieval", "--quick", "--out", str(tmp_path)]
+    assert cli.invoke(app, arguments).exit_code == 0
+    standing = (tmp_path / "retrieval.json").read_bytes()
+    some = len(json.loads(standing)["runs"])
+
+    shutil.rmtree(tmp_path / "parts")
+    failing = {"status": "failed", "why": "no"}
+    monkeypatch.setattr(command, "measured", lambda part, plan: failing if part.peer == "ours" else result(part))
+    done = cli.invoke(app, arguments)
+    assert done.exit_code == 0
+    assert f"retrieval.json tells of {some} good runs, this is about {some - 1}: it stays." in done.output
+    assert "--no-resume" in done.output
+    assert (tmp_path / "retrieval.json").read_bytes() == standing
+
+    assert cli.invoke(app, [*arguments, "--no-resume"]).exit_code == 0
+    assert (tmp_path / "retrieval.json").read_bytes() != standing
+
+
+@pytest.mark.parametrize("standing", ["{half a fi", None])
+def test_neither_a_damaged_document_nor_a_quick_one_stands_in_the_way(tmp_path, standing):
+    part = Part("ours", "flickr8k")
+    quick = {"name": "retrieval", "quick": True, "runs": 99 * [{"status": "ok"}]}
+    (tmp_path / "retrieval.json").write_text(standing or json.dumps(quick))
+    assert documents.reason_against("retrieval", Plan(), Results({part: result(part)}), tmp_path) == ""
 
 
 def test_results_of_a_checkout_are_safe_from_quick_runs(tmp_path, monkeypatch):

@@ -1,12 +1,16 @@
 """One peer, one data set, one process: whatever happens there, the lab gets an answer."""
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 
-from memorytree.lab import jobs
-from memorytree.lab.process import Arrays, ChildError, call, measure, read
+from memorytree.lab import jobs, peers
+from memorytree.lab.process import Arrays, ChildError, call, environment, measure, read
 from tests.lab import tiny
+from tests.lab.own_peers import NearestMean
 
 OWN = "tests.lab.own_peers"
 
@@ -40,6 +44,23 @@ def test_a_peer_of_ones_own_is_measured():
     found = plain(measure(f"{OWN}:NearestMean", "clusters-500"))
     assert (found["status"], found["rows"]) == ("ok", 500)
     assert found["error"] < 0.05
+
+
+def test_a_peer_of_ones_own_may_be_given_a_name(monkeypatch):
+    monkeypatch.setitem(peers.PEERS, NearestMean.name, NearestMean)
+    found = plain(measure("nearest-mean", "clusters-500"))
+    assert (found["status"], found["peer"]) == ("ok", "nearest-mean")
+    assert found["error"] < 0.05
+
+
+def test_a_peer_that_no_other_process_could_import_is_refused(monkeypatch):
+    class Local(NearestMean):
+        name = "local"
+
+    monkeypatch.setitem(peers.PEERS, "local", Local)
+    found = plain(measure("local", "clusters-500"))
+    assert found["status"] == "failed"
+    assert "a peer of your own is a class of a module" in found["why"]
 
 
 def test_a_pass_is_followed_row_by_row(dataset):
@@ -124,3 +145,14 @@ def test_arrays_travel(rng):
     with Arrays(keys=data.train, truth=data.truth) as folder:
         assert (read(folder, "keys") != data.train).nnz == 0
         assert read(folder, "truth").tolist() == data.truth.tolist()
+
+
+def test_a_child_ends_with_its_parent_even_if_that_is_killed(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    code = f"from memorytree.lab.process import call; call('{OWN}:linger', {{'pipe': {str(tmp_path / 'pipe')!r}}})"
+    parent = subprocess.Popen([sys.executable, "-c", code], env=environment(TMPDIR=str(tmp_path)))
+    with (tmp_path / "pipe").open() as said:
+        assert said.readline() == "here\n"
+        parent.kill()
+        parent.wait()
+        assert said.read() == ""  # the pipe ends when the child does

@@ -1,8 +1,14 @@
+import errno
+import os
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from memorytree.cli import app
+from memorytree.errors import DamagedFile
 from memorytree.lab import documents, report
 from memorytree.lab.experiments import EXPERIMENTS, Plan
 from memorytree.lab.measuring import circumstances
@@ -92,6 +98,65 @@ def test_every_run_is_in_the_json_with_its_seed(out):
     assert (out / "few-shot.md").read_text(encoding="utf8").count("\n| ") > 20
 
 
+def test_a_document_tells_when_and_on_what_its_parts_were_measured(tmp_path):
+    found = results(EXPERIMENTS["online"], PLAN)
+    slow, fast = ({"cpu": cpu, "cores": 2, "ram_gb": 4.0, "system": "Linux"} for cpu in ("Abacus", "Slide rule"))
+    days = ("2019-05-07T23:00:00+00:00", "2019-06-01T01:00:00+00:00", "2019-05-20T01:00:00+00:00")
+    for (_, result), day, machine in zip(found.items(), days, (slow, fast, slow), strict=False):
+        result |= {"finished": day, "machine": machine, "versions": {"numpy": "1.0" if machine is slow else "1.1"}}
+    told = documents.write(EXPERIMENTS["online"], PLAN, Results(found), circumstances(0, True), tmp_path)
+    line = documents.measured(told["circumstances"])
+    assert line.startswith(
+        "Measured 2019-05-07 to 2019-06-01 on Abacus, 2 cores, 4.0 GB, Linux and on Slide rule, 2 cores, "
+    )
+    assert "numpy 1.0 and 1.1" in line
+    assert told["surroundings"][:2] == [
+        {"machine": slow, "versions": {"numpy": "1.0"}},
+        {"machine": fast, "versions": {"numpy": "1.1"}},
+    ]
+    assert [run["surroundings"] for run in told["runs"]] == [0, 1, 0, *(len(found) - 3) * [2]]
+    assert told["surroundings"][2:] == [{}]  # what was kept before parts told of it
+    text = report.write(tmp_path).read_text(encoding="utf8")
+    assert "Seed: 0." in text
+    assert "2019-05-07 to 2019-06-01" in text
+
+
+def test_parts_that_do_not_tell_were_measured_now(out):
+    now = circumstances(0, True)
+    told = documents.load(out, "few-shot")["circumstances"]
+    assert told["date"] == now["date"]
+    assert [machine["cpu"] for machine in told["machines"]] == [now["cpu"]]
+    assert documents.measured(told) == documents.measured(now)  # a document of before has the machine itself
+
+
 def test_an_empty_folder_gives_a_page_too(tmp_path):
     page = read(report.write(tmp_path / "new").read_text(encoding="utf8"))
     assert set(EXPERIMENTS) <= page.ids
+
+
+@pytest.mark.parametrize("text", ['{"name": "few-shot", "ru', "[]", "{}", "\xff"])
+def test_a_damaged_document_is_named_and_ends_in_no_traceback(tmp_path, text):
+    path = tmp_path / "few-shot.json"
+    path.write_text(text, encoding="latin1")
+    with pytest.raises(DamagedFile, match=r"few-shot\.json is not a whole document"):
+        documents.load(tmp_path, "few-shot")
+    done = CliRunner().invoke(app, ["lab", "report", "--out", str(tmp_path)])
+    assert done.exit_code == 3
+    assert str(path) in done.stderr
+    assert done.stderr.startswith("memorytree: ")
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_what_stood_there_stays_if_the_disk_is_full(out, tmp_path, monkeypatch):
+    experiment, found = EXPERIMENTS["retrieval"], Results(results(EXPERIMENTS["retrieval"], PLAN))
+    (tmp_path / "retrieval.json").write_text("what stood there")
+
+    def half(path, text, encoding):
+        path.write_bytes(text[:5].encode())
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_text", half)
+    with pytest.raises(OSError, match=r"No space left on device: .*retrieval\.json'"):
+        documents.write(experiment, PLAN, found, circumstances(0, True), tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["retrieval.json"]
+    assert (tmp_path / "retrieval.json").read_text() == "what stood there"

@@ -1,11 +1,17 @@
 import json
+import os
+import signal
+import threading
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+import memorytree
+from memorytree.lab import parts
 from memorytree.lab.parts import Part, Shelf, options
+from memorytree.lab.process import call, end_children
 from memorytree.lab.runner import Clock, Stopped, in_order, in_words, run
 
 PARTS = [Part(peer, "somewhere", seed) for peer in ("one", "two") for seed in (0, 1)]
@@ -78,6 +84,27 @@ def test_several_at_a_time_find_the_same(shelf, tmp_path):
     assert {part: one["seed"] for part, one in found.items()} == {part: part.seed for part in PARTS}
 
 
+def test_a_stop_ends_all_that_run_at_once_and_keeps_nothing_of_them(shelf, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    heard = []
+
+    def stop_once_two_are_here():
+        with (tmp_path / "pipe").open() as said:
+            heard.extend([said.readline(), said.readline()])
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+            heard.append(said.read())  # the pipe ends when both children have
+
+    listener = threading.Thread(target=stop_once_two_are_here)
+    listener.start()
+    spec = {"pipe": str(tmp_path / "pipe")}
+    with pytest.raises(Stopped) as stopped:
+        run(PARTS, shelf, lambda part: call("tests.lab.own_peers:linger", spec), jobs=2, end=end_children)
+    listener.join()
+    assert heard == ["here\n", "here\n", ""]
+    assert stopped.value.found == {}
+    assert [shelf.find(part) for part in PARTS] == 4 * [None]
+
+
 def test_a_damaged_file_counts_as_not_run(shelf):
     run(PARTS, shelf, Bench())
     shelf.path(PARTS[0]).write_text("{half a fi")
@@ -101,6 +128,23 @@ def test_what_determines_a_part_determines_its_file(shelf, tmp_path):
     run([part], shelf, Bench())
     assert shelf.find(part)["part"]["options"] == {"beam": 4, "values": [1, 2]}
     assert json.loads(shelf.path(part).read_text())["error"] == 0.1
+
+
+def test_a_part_tells_where_it_was_measured_and_is_found_elsewhere(shelf, monkeypatch):
+    monkeypatch.setattr(parts, "machine", lambda: {"cpu": "Abacus", "cores": 1})
+    run(PARTS[:1], shelf, lambda part: {"status": "ok", "versions": {"beads": "10"}})
+    monkeypatch.setattr(parts, "machine", lambda: {"cpu": "Slide rule", "cores": 1})
+    kept = run(PARTS[:1], shelf, Bench())[PARTS[0]]
+    assert kept["machine"] == {"cpu": "Abacus", "cores": 1}
+    assert kept["versions"]["beads"] == "10"
+    assert {"python", "memorytree", "numpy"} <= set(kept["versions"])
+    assert not {"machine", "versions", "numpy"} & set(kept["part"])
+
+
+def test_parts_of_before_are_still_found(shelf, monkeypatch):
+    """What determines a part, and with it the name of its file, does not change: days of measurements hang on it."""
+    monkeypatch.setattr(memorytree, "__version__", "0.1.0")
+    assert shelf.path(Part("exact-1nn", "omniglot-1")).name == "exact-1nn.omniglot-1.0.90f2e2b129.json"
 
 
 some_parts = st.builds(Part, st.sampled_from("abc"), st.sampled_from("xy"), st.integers(0, 3), slow=st.booleans())

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from memorytree.errors import DamagedFile, DataMissing
+
 # Everything else is imported where it is needed: the help of the whole command line should not wait for the lab.
 if TYPE_CHECKING:
     from memorytree.lab.experiments import Experiment, Plan
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="The paper's tables and figures, measured beside the systems it names.")
 
 LOG_WIDTH = 140  # of tables that do not go to a terminal
+FINE, NOTHING, WRONG, UNUSABLE, STOPPED = 0, 1, 2, 3, 130  # as everywhere on the command line
 
 Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="Experiments, as `memorytree lab list` shows them.")]
 Data = Annotated[Path | None, typer.Option(help="Folder of the data sets (default: $MEMORYTREE_DATA).", file_okay=False)]
@@ -72,9 +75,9 @@ def run_some(
     unknown = [name for name in names if name not in EXPERIMENTS]
     if unknown:
         typer.echo(f"memorytree lab: no experiment {', '.join(unknown)}; there are {', '.join(EXPERIMENTS)}", err=True)
-        raise typer.Exit(2)
-    if _run([EXPERIMENTS[name] for name in dict.fromkeys(names)], _plan(data, quick, seeds), out, resume, jobs, as_json):
-        raise typer.Exit(130)
+        raise typer.Exit(WRONG)
+    chosen = [EXPERIMENTS[name] for name in dict.fromkeys(names)]
+    raise typer.Exit(_run(chosen, _plan(data, quick, seeds), out, resume, jobs, as_json))
 
 
 @app.command("all")
@@ -90,10 +93,10 @@ def run_all(
     """Run all experiments, then build the page."""
     from memorytree.lab.experiments import EXPERIMENTS
 
-    stopped = _run(list(EXPERIMENTS.values()), _plan(data, quick, seeds), out, resume, jobs, as_json)
-    build_page(out, quick, as_json)
-    if stopped:
-        raise typer.Exit(130)
+    code = _run(list(EXPERIMENTS.values()), _plan(data, quick, seeds), out, resume, jobs, as_json)
+    if code != NOTHING:
+        build_page(out, quick, as_json)
+    raise typer.Exit(code)
 
 
 @app.command("report")
@@ -101,7 +104,11 @@ def build_page(out: Out = None, quick: Quick = False, as_json: AsJson = False) -
     """Build one HTML page of everything that has been run."""
     from memorytree.lab import report
 
-    page = report.write(out or default_out(quick))
+    try:
+        page = report.write(out or default_out(quick))
+    except DamagedFile as error:
+        typer.echo(f"memorytree: {error}", err=True)
+        raise typer.Exit(UNUSABLE) from None
     typer.echo(json.dumps({"page": str(page)}) if as_json else f"The page is {page}")
 
 
@@ -118,11 +125,15 @@ def _plan(data: Path | None, quick: bool, seeds: int) -> Plan:
     from memorytree.lab.datasets import data_folder
     from memorytree.lab.experiments import Plan
 
-    return Plan(data_folder(data), quick, seeds)
+    folder = data_folder(data)
+    if folder is not None and not folder.is_dir():
+        named_by = "MEMORYTREE_DATA" if data is None else "--data"
+        raise DataMissing(f"{named_by} names {folder}, which is not a folder; it should be that of the data sets")
+    return Plan(folder, quick, seeds)
 
 
-def _run(chosen: Sequence[Experiment], plan: Plan, out: Path | None, resume: bool, jobs: int | None, as_json: bool) -> bool:
-    """Run experiments and write down what they found; returns whether the user stopped them before the end."""
+def _run(chosen: Sequence[Experiment], plan: Plan, out: Path | None, resume: bool, jobs: int | None, as_json: bool) -> int:
+    """Run experiments and write down what they found; returns the exit code."""
     from memorytree.lab import documents, runner
     from memorytree.lab.measuring import circumstances
     from memorytree.lab.results import Results
@@ -139,14 +150,20 @@ def _run(chosen: Sequence[Experiment], plan: Plan, out: Path | None, resume: boo
     context = circumstances(0, plan.quick)
     for experiment in chosen:
         results = Results({part: found[part] for part in wanted[experiment.name] if part in found})
-        told = documents.write(experiment, plan, results, context, folder)
+        reason = documents.reason_against(experiment.name, plan, results, folder, replace=not resume)
+        told = documents.write(experiment, plan, results, context, None if reason else folder)
         _show(told, console)
+        if reason:
+            console.print(reason, style="yellow", highlight=False, soft_wrap=True)
         if as_json:
             typer.echo(json.dumps(told))
-    console.print(f"Results are in {folder}.", highlight=False)
     if stopped:
         console.print("Stopped; what was finished is kept, and the same command goes on from there.")
-    return stopped
+        return STOPPED
+    if not any(one.get("status") == "ok" for one in found.values()):
+        return NOTHING
+    console.print(f"Results are in {folder}.", highlight=False)
+    return FINE
 
 
 def _finished(
@@ -155,6 +172,7 @@ def _finished(
     """What came of the parts until the end, or until the user stopped."""
     from memorytree.lab import runner
     from memorytree.lab.parts import Shelf
+    from memorytree.lab.process import end_children
 
     def work(part: Part) -> dict[str, Any]:
         return measured(part, plan)
@@ -164,7 +182,8 @@ def _finished(
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         shelf = Shelf(folder / "parts", plan.quick)
-        return runner.run(parts, shelf, work, resume=resume, jobs=at_a_time, console=console), False
+        found = runner.run(parts, shelf, work, resume=resume, jobs=at_a_time, end=end_children, console=console)
+        return found, False
     except runner.Stopped as stop:
         return stop.found, True
     finally:

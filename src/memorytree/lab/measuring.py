@@ -87,15 +87,17 @@ def cpu_model() -> str:
 
 def circumstances(seed: int, quick: bool) -> dict[str, Any]:
     """All that a reader needs in order to judge or repeat a figure."""
+    today = datetime.date.today().isoformat()
+    return {"date": today, **machine(), "versions": versions(PACKAGES), "seed": seed, "quick": quick}
+
+
+def machine() -> dict[str, Any]:
+    """The machine that we are on."""
     return {
-        "date": datetime.date.today().isoformat(),
         "cpu": cpu_model(),
         "cores": os.cpu_count(),
         "ram_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
         "system": f"{platform.system()} {platform.machine()}",
-        "versions": versions(PACKAGES),
-        "seed": seed,
-        "quick": quick,
     }
 
 

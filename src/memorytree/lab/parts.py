@@ -7,12 +7,14 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import memorytree
+from memorytree.lab.measuring import PACKAGES, machine, versions
 from memorytree.lab.peers import PEERS
 
 # What came of a part and will not change by trying again; one that failed or whose peer is missing is tried again.
@@ -97,15 +99,33 @@ class Shelf:
         return kept if kept.get("part") == part.identity(self.quick) else None
 
     def keep(self, part: Part, result: Mapping[str, Any], wall_s: float) -> dict[str, Any]:
-        """Write down what came of a part; half a file is never seen, even if we are stopped now."""
+        """Write down what came of a part, when, on which machine and with which versions."""
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        kept = {"part": part.identity(self.quick), "finished": now, "wall_s": round(wall_s, 3), **result}
+        # Beside what determines the part: a part that was measured elsewhere is found all the same.
+        where = {"machine": machine(), "versions": {**versions(PACKAGES), **result.get("versions", {})}}
+        kept = {"part": part.identity(self.quick), "finished": now, "wall_s": round(wall_s, 3), **result, **where}
         path = self.path(part)
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_suffix(".part")
-        draft.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf8")
-        os.replace(draft, path)
+        with whole(path) as draft:
+            draft.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf8")
         return kept
+
+
+@contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """Give a draft to write, which then takes the place of the file: half a file is never seen, even if we are stopped now.
+
+    Raises:
+        OSError: with the path, which the error of a full disk does not know.
+    """
+    draft = path.with_name(f"{path.name}.part")
+    try:
+        yield draft
+        os.replace(draft, path)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from error
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def _plain(name: str) -> str:

@@ -3,8 +3,9 @@
     measure("hnswlib", "omniglot-15", data=Path("data"))    # a dictionary that JSON can hold, whatever happens
     call("package.module:function", spec)                   # any function of plain data, likewise
 
-The child is `python -m memorytree.lab.process module:function FILE`, with the spec on standard input. What it finds goes
-into the file, so that whatever a peer prints harms nobody, and what was found before it was stopped is not lost.
+The child is `python -m memorytree.lab.process module:function FILE PARENT`, with the spec on standard input. What it finds
+goes into the file, so that whatever a peer prints harms nobody, and what was found before it was stopped is not lost. It
+ends soon after its parent, however that ends.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
@@ -34,6 +37,8 @@ from memorytree.lab.measuring import versions
 JOBS = {"batch": "memorytree.lab.jobs:batch", "online": "memorytree.lab.jobs:online"}
 LAST_LINES = 12
 CPU_LIMIT = 900.0
+LOOK_S = 1.0  # how often a child looks whether its parent is still there
+_children: set[subprocess.Popen] = set()
 _result_file: Path | None = None
 
 
@@ -65,7 +70,7 @@ def measure(
     """Let one peer do one job on one data set, and return what was measured as plain data.
 
     Args:
-        peer: a name in `PEERS`, or "package.module:Class" for a peer of your own.
+        peer: a name in `PEERS`, or "package.module:Class" for a peer of your own, which the child must be able to import.
         dataset: a name that `memorytree.lab.datasets.load` knows.
         job: "batch" (learn, then be asked about the test rows), "online" (one pass, each row predicted before it is learned
             from), or "package.module:function", a function (peer class, source of the data, seed, options) -> dict.
@@ -84,6 +89,7 @@ def measure(
     spec = {**about, "data": None if data is None else str(Path(data).resolve())}
     try:
         kind = peers.peer(peer)
+        spec["peer"] = peers.address(peer)
         about["versions"] = versions(kind.needs)
         needs = peers.missing(kind)
         if needs:
@@ -127,18 +133,41 @@ def call(function: str, spec: Any, *, cpu_limit: float | None = None, **env: str
     """Run `function(spec)` in a process of its own and return what it returns; spec and result are plain data."""
     with tempfile.TemporaryDirectory(prefix="memorytree-") as folder:
         file = Path(folder) / "result.json"
-        command = [sys.executable, "-m", "memorytree.lab.process", function, str(file)]
+        command = [sys.executable, "-m", "memorytree.lab.process", function, str(file), str(os.getpid())]
         command += [] if cpu_limit is None else [str(math.ceil(cpu_limit))]
         # Temporary files of a child that is stopped go with this folder.
         around = environment(TMPDIR=folder, **env)
-        done = subprocess.run(command, input=json.dumps(spec), capture_output=True, text=True, errors="replace", env=around)
+        code, last_words = _ended(command, json.dumps(spec), around)
         found = json.loads(file.read_text(encoding="utf8")) if file.exists() else {}
     if "result" in found:
         return dict(found["result"])
-    said = "\n".join((found.get("error") or done.stderr).strip().splitlines()[-LAST_LINES:])
-    ended = f"ended by {signal.Signals(-done.returncode).name}" if done.returncode < 0 else f"exit code {done.returncode}"
-    stopped = cpu_limit is not None and -done.returncode == signal.SIGXCPU
+    said = "\n".join((found.get("error") or last_words).strip().splitlines()[-LAST_LINES:])
+    ended = f"ended by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+    stopped = cpu_limit is not None and -code == signal.SIGXCPU
     raise ChildError(said or f"{function}: {ended}, without a word", found.get("partial"), stopped)
+
+
+def _ended(command: list[str], spec: str, env: dict[str, str]) -> tuple[int, str]:
+    """Run a child to its end, or until we are interrupted: its exit code, and what it wrote to standard error."""
+    child = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace",
+        # A group of its own: Ctrl-C is for us, who end the child, so that it cannot be taken for one that failed.
+        env=env, process_group=0,
+    )  # fmt: skip
+    _children.add(child)
+    try:
+        last_words = child.communicate(spec)[1]
+        return child.returncode, last_words
+    finally:
+        child.kill()  # does nothing to one that has ended
+        child.wait()
+        _children.discard(child)
+
+
+def end_children() -> None:
+    """End every child that runs now; whoever waits for one in another thread sees that it was killed."""
+    for child in list(_children):
+        child.kill()
 
 
 class Arrays:
@@ -183,10 +212,18 @@ def _write(found: dict[str, Any]) -> None:
         aside.replace(_result_file)
 
 
-def main(function: str, file: str, cpu_limit: str | None = None) -> None:
+def _end_with(parent: int) -> None:
+    """End this process once its parent is gone, and another has taken its place."""
+    while os.getppid() == parent:
+        time.sleep(LOOK_S)
+    os._exit(1)
+
+
+def main(function: str, file: str, parent: str, cpu_limit: str | None = None) -> None:
     """The child's whole life."""
     global _result_file
     _result_file = Path(file)
+    threading.Thread(target=_end_with, args=(int(parent),), daemon=True).start()
     if cpu_limit is not None:
         hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
         resource.setrlimit(resource.RLIMIT_CPU, (int(cpu_limit), hard))

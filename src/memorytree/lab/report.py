@@ -11,6 +11,7 @@ from typing import Any
 
 from memorytree.lab import documents, tables
 from memorytree.lab.experiments import EXPERIMENTS
+from memorytree.lab.parts import whole
 
 TITLE = "Contextual Memory Trees: the paper's claims, measured"
 COLOURS = {True: "yes", False: "no", None: "none"}  # of verdicts: classes of the style below
@@ -152,10 +153,26 @@ def _circumstances(here: Mapping[str, dict[str, Any]]) -> str:
         return '<p class="none">Nothing was run yet.</p>'
 
     def told(one: dict[str, Any]) -> str:
-        text = f"{documents.measured(one['circumstances'])} Seeds: 0 to {one['seeds'] - 1}, one where time is linear."
+        text = f"{documents.measured(one['circumstances'])} {_seeds(one['runs'])}"
         return f'<p class="where"><strong>{html.escape(one["title"])}.</strong> {html.escape(text)}</p>'
 
     return "\n".join(map(told, here.values()))
+
+
+def _seeds(runs: Sequence[Mapping[str, Any]]) -> str:
+    """The seeds of the runs that went well, in a sentence.
+
+    >>> _seeds([{"seed": seed, "status": "ok"} for seed in (0, 1, 2, 0)])
+    'Seeds: 0 to 2, one where time is linear.'
+    >>> _seeds([{"seed": 0, "status": "ok"}, {"seed": 1, "status": "failed"}])
+    'Seed: 0.'
+    """
+    seeds = sorted({run["seed"] for run in runs if run["status"] == "ok"})
+    if len(seeds) < 2:
+        return f"Seed: {seeds[0]}." if seeds else "No run went well."
+    in_a_row = seeds == list(range(seeds[0], seeds[-1] + 1))
+    told = f"{seeds[0]} to {seeds[-1]}" if in_a_row else ", ".join(map(str, seeds))
+    return f"Seeds: {told}, one where time is linear."
 
 
 def write(out: Path) -> Path:
@@ -163,5 +180,6 @@ def write(out: Path) -> Path:
     found = {name: documents.load(out, name) for name in EXPERIMENTS}
     out.mkdir(parents=True, exist_ok=True)
     path = out / "report.html"
-    path.write_text(page(found, out), encoding="utf8")
+    with whole(path) as draft:
+        draft.write_text(page(found, out), encoding="utf8")
     return path

@@ -1,15 +1,16 @@
 """Runs parts one after the other (or several at a time), keeps each as it is finished, and says how long it will take.
 
 A part that fails is a result like any other: it is shown in the table, and the next part runs. Ctrl-C loses only the parts
-that are running: what is finished has been written.
+that are running, and these end at once: what is finished has been written.
 """
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPoolExecutor, wait
+from contextlib import closing, contextmanager
 from itertools import islice
 from statistics import fmean
 from typing import Any
@@ -19,6 +20,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from memorytree.lab.parts import FINAL, Part, Shelf
 
+LOOK_S = 0.05  # how often to look whether what was ended has ended
 Measure = Callable[[Part], Mapping[str, Any]]
 Found = dict[Part, dict[str, Any]]
 
@@ -46,6 +48,7 @@ def run(
     *,
     resume: bool = True,
     jobs: int = 1,
+    end: Callable[[], None] = lambda: None,
     console: Console | None = None,
 ) -> Found:
     """Run what is not there yet; return what came of every part.
@@ -56,6 +59,7 @@ def run(
         measure: runs one part.
         resume: take parts that were finished before from the shelf.
         jobs: how many to run at a time; times are only to be trusted with one.
+        end: ends all that `measure` is running in other threads, so that it returns soon.
         console: where the bar is drawn; without one there is none.
 
     Raises:
@@ -66,20 +70,30 @@ def run(
     with _bar(console, len(ahead)) as show:
         clock = Clock(found, ahead, jobs)
         try:
-            for part, result in _results(ahead, shelf, measure, jobs, lambda part: show(part, clock.left)):
-                found[part] = result
-                clock.finished(part, result["wall_s"])
+            with closing(_results(ahead, shelf, measure, jobs, end, lambda part: show(part, clock.left))) as finished:
+                for part, result in finished:
+                    found[part] = result
+                    clock.finished(part, result["wall_s"])
         except KeyboardInterrupt:
             raise Stopped(found) from None
     return found
 
 
 def _results(
-    parts: Sequence[Part], shelf: Shelf, measure: Measure, jobs: int, started: Callable[[Part], None]
-) -> Iterator[tuple[Part, dict[str, Any]]]:
+    parts: Sequence[Part],
+    shelf: Shelf,
+    measure: Measure,
+    jobs: int,
+    end: Callable[[], None],
+    started: Callable[[Part], None],
+) -> Generator[tuple[Part, dict[str, Any]], None, None]:
+    over = threading.Event()
+
     def work(part: Part) -> dict[str, Any]:
         start = time.perf_counter()
         result = _judged(measure, part)
+        if over.is_set():  # it was ended, and did not fail
+            raise CancelledError
         return shelf.keep(part, result, time.perf_counter() - start)
 
     if jobs == 1:
@@ -100,7 +114,11 @@ def _results(
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
                     yield running.pop(future), future.result()
         finally:
+            over.set()
             pool.shutdown(wait=False, cancel_futures=True)
+            while not all(future.done() for future in running):
+                end()  # again and again: a thread may only now be about to start something
+                time.sleep(LOOK_S)
 
 
 def _judged(measure: Measure, part: Part) -> Mapping[str, Any]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from memorytree.lab import peers
 from memorytree.lab.experiments.base import Plan
-from memorytree.lab.peers import PEERS
 
 ORIGINALS = {
     "classes": ("aloi", "imagenet"),
@@ -15,8 +15,12 @@ ORIGINALS = {
 
 
 def title(peer: str) -> str:
-    """What a peer is called in tables."""
-    return PEERS[peer].title
+    """What a peer is called in tables.
+
+    >>> title("exact-1nn"), title("memorytree.lab.peers.exact:Exact")
+    ('Exact 1-NN', 'Exact 1-NN')
+    """
+    return peers.peer(peer).title
 
 
 def sets_of(kind: str, plan: Plan, standing: Sequence[str]) -> Sequence[str]:

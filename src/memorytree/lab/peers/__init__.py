@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from functools import reduce
 from typing import Any
 
 from memorytree.errors import InvalidOption
@@ -10,7 +11,7 @@ from memorytree.lab.measuring import installed
 from memorytree.lab.peers import approximate, exact, learned, linear, ours, text, vowpal
 from memorytree.lab.peers.base import Peer, Rememberer
 
-__all__ = ["PEERS", "Peer", "Rememberer", "missing", "peer"]
+__all__ = ["PEERS", "Peer", "Rememberer", "address", "missing", "peer"]
 
 _KINDS: tuple[type[Peer], ...] = (
     ours.UnsupervisedPaper, ours.SupervisedPaper, ours.Unsupervised, ours.Default, ours.Best,
@@ -36,10 +37,29 @@ def peer(name: str) -> type[Peer]:
     module, colon, own = name.partition(":")
     if not colon:
         raise InvalidOption(f"no peer {name!r}; there are {', '.join(PEERS)}, and `package.module:Class`")
-    found: Any = getattr(importlib.import_module(module), own)
+    found: Any = reduce(getattr, own.split("."), importlib.import_module(module))
     if not (isinstance(found, type) and issubclass(found, Peer)):
         raise InvalidOption(f"{name} is not a Peer")
     return found
+
+
+def address(name: str) -> str:
+    """The name by which another process, that knows the lab's own peers only, finds a peer.
+
+    >>> address("exact-1nn")
+    'exact-1nn'
+    """
+    kind = peer(name)
+    if kind in _KINDS:
+        return kind.name
+    if name not in PEERS:
+        return name
+    if kind.__module__ == "__main__" or "<locals>" in kind.__qualname__:
+        raise InvalidOption(
+            f"{kind.__qualname__} of {kind.__module__} cannot be imported by the process that is to run it: "
+            "a peer of your own is a class of a module"
+        )
+    return f"{kind.__module__}:{kind.__qualname__}"
 
 
 def missing(kind: type[Peer]) -> list[str]:

@@ -12,7 +12,9 @@ A peer of your own is a class of a few lines. This one answers with the class wh
         def predict(self, rows, k=1):
             return (self.means @ rows.T - (self.means**2).sum(axis=1)[:, None] / 2).argmax(axis=0)
 
-`measure("package.module:NearestMean", "omniglot-15")` runs it; `PEERS[NearestMean.name] = NearestMean` gives it a name.
+`measure("package.module:NearestMean", "omniglot-15")` runs it; `PEERS[NearestMean.name] = NearestMean` gives it a name, so
+that `measure("nearest-mean", "omniglot-15")` does too. Each run is a process of its own, which imports the class: it must be
+in a module. docs/lab.md shows the whole of it.
 """
 
 from __future__ import annotations
