@@ -20,7 +20,11 @@ def test_the_peer_of_ones_own_runs_as_written(tmp_path):
     command = [sys.executable, str(tmp_path / "nearest_mean.py")]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment(), cwd=tmp_path)
     assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout == told
+    for line, written in zip(done.stdout.splitlines(), told.splitlines(), strict=True):
+        *said, error = line.split()
+        *expected, about = written.split()
+        assert said == expected
+        assert abs(float(error) - float(about)) < 0.01  # other processors add up in another order
 
 
 def test_every_command_and_option_that_it_names_is_there():

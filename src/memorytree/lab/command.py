@@ -27,7 +27,7 @@ FINE, NOTHING, WRONG, UNUSABLE, STOPPED = 0, 1, 2, 3, 130  # as everywhere on th
 
 Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="Experiments, as `memorytree lab list` shows them.")]
 Data = Annotated[Path | None, typer.Option(help="Folder of the data sets (default: $MEMORYTREE_DATA).", file_okay=False)]
-Quick = Annotated[bool, typer.Option("--quick", help="Small made-up data, about two minutes in all.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Small made-up data, a few minutes in all (compiling included).")]
 Seeds = Annotated[int, typer.Option(min=1, help="How many seeds; systems of linear time have one.")]
 Out = Annotated[
     Path | None, typer.Option(help="Where results go (default: docs/results/lab in a checkout, else memorytree-lab).")
