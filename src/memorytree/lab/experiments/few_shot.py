@@ -40,12 +40,11 @@ class FewShot(Experiment):
     10,000 Wikipedia articles that of WikiPara; clinc150 (150 intents, 100 rows each) is ours. Test error is the share of
     2,000 test rows; bits are the paper's entropy reduction, log2 of the accuracy over that of the best constant answer. A
     query is one of a batch where the peer has batches, else a single call; CPU time of one thread. MB are those by which the
-    process grew in learning: exact search reads dense rows where they are. Means ± standard
-    deviations over seeds (one seed where time is linear in the rows or classes); times are the least over seeds. What passes
-    15 minutes of CPU time is stopped. Our default needs no settings. CMT(u) only inserts; CMT then learns from the rewards
-    of two passes, in which a row asks without its own memory (the paper does not say that it leaves it out). VW's memory
-    tree runs at the rate of the authors' scripts and at a hundred times that. Figures of the paper are of its own data and
-    machines.
+    process grew in learning: exact search reads dense rows where they are. Means ± standard deviations over seeds (one seed
+    where time is linear in the rows or classes); times are the least over seeds. What passes 15 minutes of CPU time is
+    stopped. Our default needs no settings. CMT(u) only inserts; CMT then learns from the rewards of two passes, in which a
+    row asks without its own memory (the paper does not say that it leaves it out). VW's memory tree runs at the rate of the
+    authors' scripts and at a hundred times that. Figures of the paper are of its own data and machines.
     """
 
     name = "few-shot"
