@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from memorytree.cli.output import say
-from memorytree.errors import MemoryTreeError, StoreError, StoreLocked
+from memorytree.errors import DamagedFile, MemoryTreeError, StoreError, StoreLocked
 
 FINE, NOTHING, WRONG, UNUSABLE, LOCKED = range(5)
 INTERRUPTED, BROKEN_PIPE = 130, 141  # 128 + SIGINT, 128 + SIGPIPE: what a shell expects
@@ -65,7 +65,7 @@ def exit_code_of(error: MemoryTreeError | OSError) -> int:
     """The exit code that stands for an error."""
     if isinstance(error, StoreLocked):
         return LOCKED
-    if isinstance(error, StoreError) or not isinstance(error, MemoryTreeError):
+    if isinstance(error, StoreError | DamagedFile) or not isinstance(error, MemoryTreeError):
         return UNUSABLE
     return WRONG
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from memorytree.errors import DamagedFile, DataMissing
+from memorytree.errors import DataMissing
 
 # Everything else is imported where it is needed: the help of the whole command line should not wait for the lab.
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="The paper's tables and figures, measured beside the systems it names.")
 
 LOG_WIDTH = 140  # of tables that do not go to a terminal
-FINE, NOTHING, WRONG, UNUSABLE, STOPPED = 0, 1, 2, 3, 130  # as everywhere on the command line
+FINE, NOTHING, WRONG, STOPPED = 0, 1, 2, 130  # as everywhere on the command line
 
 Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="Experiments, as `memorytree lab list` shows them.")]
 Data = Annotated[Path | None, typer.Option(help="Folder of the data sets (default: $MEMORYTREE_DATA).", file_okay=False)]
@@ -104,11 +104,7 @@ def build_page(out: Out = None, quick: Quick = False, as_json: AsJson = False) -
     """Build one HTML page of everything that has been run."""
     from memorytree.lab import report
 
-    try:
-        page = report.write(out or default_out(quick))
-    except DamagedFile as error:
-        typer.echo(f"memorytree: {error}", err=True)
-        raise typer.Exit(UNUSABLE) from None
+    page = report.write(out or default_out(quick))
     typer.echo(json.dumps({"page": str(page)}) if as_json else f"The page is {page}")
 
 
