@@ -13,7 +13,7 @@ memorytree: a memory that learns
 usage: ./mt COMMAND [ARGUMENTS]
 
   demo      learn a few-shot task from the docstrings on this machine and watch it happen
-  test      lint, types, all tests, then the engine's tests with bounds checks (arguments go to the first pytest)
+  test      lint, types, all tests, and beside them the engine's with bounds checks (arguments go to the first pytest)
   lab       the paper's tables and figures beside the systems it names; "./mt lab list" shows them
   bench     speed and accuracy beside other systems; "./mt bench --help" lists the benchmarks
   crash     kill a writing process again and again ("./mt crash 1000") and see that a store loses nothing
@@ -117,6 +117,7 @@ test)
     step "engine tests with bounds checks"
     passed=0
     wait "$beside" || passed=$?
+    trap - EXIT
     cat "$checked"
     exit "$passed"
     ;;
