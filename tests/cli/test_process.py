@@ -37,7 +37,9 @@ def test_a_reader_that_stops_is_no_error(store):
 
 def test_ctrl_c_is_quiet(store):
     piped = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen([*COMMAND, "remember"], env=ENVIRONMENT, **piped) as remembering:
+    # Who is started in the background may have been told to ignore Ctrl-C, and so would the command be.
+    heeding = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
+    with subprocess.Popen([*COMMAND, "remember"], env=ENVIRONMENT, **piped, **heeding) as remembering:
         # More than a pipe holds: once this is written, the command is reading.
         remembering.stdin.write(b"one more line\n" * 20_000)
         remembering.stdin.flush()

@@ -84,6 +84,15 @@ def test_several_at_a_time_find_the_same(shelf, tmp_path):
     assert {part: one["seed"] for part, one in found.items()} == {part: part.seed for part in PARTS}
 
 
+@pytest.fixture
+def heeding_ctrl_c():
+    """Tests that are started in the background may have been told to ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeding_ctrl_c")
 def test_a_stop_ends_all_that_run_at_once_and_keeps_nothing_of_them(shelf, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     heard = []
