@@ -6,7 +6,7 @@ A router row is [weights ..., bias, threshold, length]. `squares` holds Adagrad'
 import numpy as np
 
 from memorytree.engine import declared
-from memorytree.engine.compile import body_for, copy_run, fast_helper, helper
+from memorytree.engine.compile import blank, body_for, copy_run, fast_helper, helper
 from memorytree.engine.rng import GAMMA, mix
 from memorytree.engine.state import (
     DIMENSION,
@@ -37,7 +37,7 @@ def squared_norm(matrix, row, width):
 @helper
 def lengthened(array, size):
     """A longer copy of a one-dimensional array."""
-    longer = np.empty(size, array.dtype)
+    longer = blank(size, array.dtype)
     copy_run(longer, 0, array, 0, array.shape[0])
     return longer
 
@@ -45,7 +45,7 @@ def lengthened(array, size):
 @helper
 def grown(matrix, height):
     """A taller copy of a matrix."""
-    taller = np.empty((height, matrix.shape[1]), matrix.dtype)
+    taller = blank((height, matrix.shape[1]), matrix.dtype)
     copy_run(taller, 0, matrix, 0, matrix.shape[0] * matrix.shape[1])
     return taller
 
@@ -69,7 +69,7 @@ def load_key(tree, slot):
 def copy_key(tree, slot):
     keys = tree.keys
     d = keys.shape[1]
-    x = np.empty(d, np.float32)
+    x = blank(d, np.float32)
     copy_run(x, 0, keys, slot * d, d)
     return x
 
@@ -89,7 +89,7 @@ def move_key(tree, source, target):
 @body_for(declared.keys_apart, "dense")
 def keys_apart(tree):
     apart = tree.keys
-    tree.keys = np.empty(apart.shape, np.float32)
+    tree.keys = blank(apart.shape, np.float32)
     return apart
 
 

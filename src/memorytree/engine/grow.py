@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from memorytree.engine.compile import helper, kernel
+from memorytree.engine.compile import blank, helper, kernel
 from memorytree.engine.declared import copy_key, cut, move_key, same_key, step
 from memorytree.engine.layout import (
     append,
@@ -45,8 +45,8 @@ def gather(tree, top, order):
     once their keys have been moved. The node itself becomes an empty leaf."""
     nodes = tree.nodes
     # No leaf is empty, so there are at most as many leaves as memories, and the stack never holds more than that.
-    stack = np.empty(order.shape[0] + 1, np.int64)
-    extents = np.empty((order.shape[0], 2), np.int64)
+    stack = blank(order.shape[0] + 1, np.int64)
+    extents = blank((order.shape[0], 2), np.int64)
     stack[0] = top
     waiting, leaves, filled = 1, 0, 0
     while waiting > 0:
@@ -88,7 +88,7 @@ def settle_leaf(tree, leaf, order, first, last):
 @helper
 def part(order, first, last, sides):
     """Bring those that go left before those that go right, each in their old order."""
-    right = np.empty(last - first, np.int64)
+    right = blank(last - first, np.int64)
     lefts = first
     rights = 0
     for i in range(first, last):
@@ -130,11 +130,11 @@ def regrow(tree, top, settle):
     node is rebuilt. Keys are moved once, at the end."""
     limit = leaf_limit(tree)
     total = np.int64(tree.nodes[top, COUNT])
-    order = np.empty(total, np.int64)
-    sides = np.empty(total, np.bool_)
+    order = blank(total, np.int64)
+    sides = blank(total, np.bool_)
     extents = gather(tree, top, order)
     # A part that waits holds at least one memory.
-    stack = np.empty((total + 1, 3), np.int64)
+    stack = blank((total + 1, 3), np.int64)
     stack[0, 0], stack[0, 1], stack[0, 2] = top, 0, total
     waiting = 1
     while waiting > 0:

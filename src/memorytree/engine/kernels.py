@@ -7,7 +7,7 @@ Where a subtree must be regrown, a writing kernel stops and returns that node; t
 import numpy as np
 
 from memorytree.engine import dense, grow, layout, search, sparse  # noqa: F401  (they give the declared functions their bodies)
-from memorytree.engine.compile import helper, kernel
+from memorytree.engine.compile import blank, helper, kernel
 from memorytree.engine.declared import (
     dissimilarity,
     keys_apart,
@@ -178,7 +178,7 @@ def query_rows(tree, X, first, last, bounds, excluded, ids, scores, traces):
 
     excluded[bounds[i]:bounds[i + 1]] are left out of row i; traces may have no rows.
     """
-    best_rows, best = np.empty(ids.shape[1], np.int64), np.empty(ids.shape[1], np.float64)
+    best_rows, best = blank(ids.shape[1], np.int64), blank(ids.shape[1], np.float64)
     path = search.PLACES + 2 * ids.shape[1]
     for i in range(first, last):
         x = row_of(tree, X, i)
@@ -191,7 +191,7 @@ def query_rows(tree, X, first, last, bounds, excluded, ids, scores, traces):
 @kernel
 def beam_rows(tree, X, first, last, bounds, excluded, ids, scores, traces, beam):
     """The same over the `beam` most promising leaves."""
-    best_rows, best = np.empty(ids.shape[1], np.int64), np.empty(ids.shape[1], np.float64)
+    best_rows, best = blank(ids.shape[1], np.int64), blank(ids.shape[1], np.float64)
     path = search.PLACES + 2 * ids.shape[1]
     for i in range(first, last):
         x = row_of(tree, X, i)
@@ -205,7 +205,7 @@ def beam_rows(tree, X, first, last, bounds, excluded, ids, scores, traces, beam)
 @kernel
 def explore_rows(tree, X, first, last, bounds, excluded, ids, scores, traces, beam, explore, draw):
     """The same with exploration (Algorithm 2); row i takes the random numbers of draw + i, and traces must have its row."""
-    best_rows, best = np.empty(ids.shape[1], np.int64), np.empty(ids.shape[1], np.float64)
+    best_rows, best = blank(ids.shape[1], np.int64), blank(ids.shape[1], np.float64)
     path = search.PLACES + 2 * ids.shape[1]
     for i in range(first, last):
         x = row_of(tree, X, i)
@@ -259,7 +259,7 @@ def close_gaps(tree):
     """Move all leaves together: afterwards no slot lies between them."""
     counters, nodes = tree.counters, tree.nodes
     old_slots, old_keys = tree.slots, keys_apart(tree)
-    tree.slots = np.empty(old_slots.shape[0], np.int32)
+    tree.slots = blank(old_slots.shape[0], np.int32)
     end = 0
     for leaf in range(counters[NODES]):
         if nodes[leaf, LEFT] == NONE and nodes[leaf, ROOM] > 0:

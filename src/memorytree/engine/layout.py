@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from memorytree.engine.compile import helper
+from memorytree.engine.compile import blank, helper
 from memorytree.engine.declared import (
     drop_key,
     move_key,
@@ -244,8 +244,8 @@ def add_id(tree, id, row):
     """Map an id to its row; half of the map stays empty."""
     if 2 * (tree.counters[IDS] + 1) > tree.id_keys.shape[0]:
         keys, rows = tree.id_keys, tree.id_rows
-        tree.id_keys = np.empty(2 * keys.shape[0], np.int64)
-        tree.id_rows = np.empty(2 * keys.shape[0], np.int32)
+        tree.id_keys = blank(2 * keys.shape[0], np.int64)
+        tree.id_rows = blank(2 * keys.shape[0], np.int32)
         for place in range(tree.id_keys.shape[0]):
             tree.id_keys[place] = NONE
         for old in range(keys.shape[0]):

@@ -11,7 +11,7 @@ import numpy as np
 from numba.core import types
 from numba.experimental import structref
 
-from memorytree.engine.compile import helper, kernel
+from memorytree.engine.compile import blank, helper, kernel
 from memorytree.engine.dense import grown, lengthened
 from memorytree.engine.sparse import class_of, find
 from memorytree.engine.state import NONE
@@ -137,7 +137,7 @@ def in_terms(lists, X, first, last):
     """Rows first .. last - 1 with terms for features, and nothing of those that are none."""
     bounds, features, weights = X
     most = bounds[last] - bounds[first]
-    kept, terms, values = np.empty(last - first + 1, np.int64), np.empty(most, np.int32), np.empty(most, np.float32)
+    kept, terms, values = blank(last - first + 1, np.int64), blank(most, np.int32), blank(most, np.float32)
     n = kept[0] = 0
     for i in range(first, last):
         for j in range(bounds[i], bounds[i + 1]):
@@ -168,7 +168,7 @@ def add_term(lists, feature):
     lists.documents[term] = 0
     lists.counters[TERMS] += 1
     if 2 * lists.counters[TERMS] > lists.places.shape[0]:
-        places = np.empty((2 * lists.places.shape[0], 2), np.int32)
+        places = blank((2 * lists.places.shape[0], 2), np.int32)
         for place in range(places.shape[0]):
             places[place, FEATURE] = NONE
             places[place, TERM] = NONE

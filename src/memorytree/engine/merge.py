@@ -3,7 +3,7 @@
 import numpy as np
 
 from memorytree.engine import layout
-from memorytree.engine.compile import kernel
+from memorytree.engine.compile import blank, kernel
 from memorytree.engine.search import HITS, PLACES, WANTED
 from memorytree.engine.state import GENERATION, LEAF, NONE
 
@@ -15,7 +15,7 @@ def merge_rows(first_tree, found, values, first, last, ids, scores, traces):
     The traces are those of the first tree, and tell where it keeps the hits.
     """
     trees, k = found.shape[0], ids.shape[1]
-    at = np.empty(trees, np.int64)
+    at = blank(trees, np.int64)
     for i in range(first, last):
         for tree in range(trees):
             at[tree] = 0

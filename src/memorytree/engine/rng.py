@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from memorytree.engine.compile import helper
+from memorytree.engine.compile import blank, helper
 
 GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -41,6 +41,6 @@ def uniform(stream):
 @helper
 def seeded(seed, draw):
     """A stream of its own for draw number `draw` of a tree with this seed."""
-    stream = np.empty(1, np.uint64)
+    stream = blank(1, np.uint64)
     stream[0] = mix(mix(np.uint64(seed)) + GAMMA * np.uint64(draw + 1))
     return stream

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from memorytree.engine.compile import helper
+from memorytree.engine.compile import blank, helper
 from memorytree.engine.declared import linear, load_key, measure_router, set_threshold, threshold_of
 from memorytree.engine.median import median_cut
 from memorytree.engine.state import LEFT, NONE, RIGHT
@@ -26,7 +26,7 @@ def descend(tree, x, node):
 @helper
 def cut_at_median(tree, node, order, first, last, sides):
     """Choose the threshold of a router that has its direction, and so the sides; False: it tells no two members apart."""
-    sums = np.empty(last - first, np.float32)
+    sums = blank(last - first, np.float32)
     for i in range(first, last):
         sums[i - first] = linear(tree, node, load_key(tree, order[i]))
     found, threshold = median_cut(sums)

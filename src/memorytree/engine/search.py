@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from memorytree.engine.compile import helper
+from memorytree.engine.compile import blank, helper
 from memorytree.engine.declared import dissimilarity, key_bits, router_norm, score
 from memorytree.engine.rng import GAMMA, below, mix
 from memorytree.engine.route import descend, margin
@@ -79,8 +79,8 @@ def offer_leaf(tree, leaf, x, prepared, excluded, best_rows, best, found):
 def push(costs, nodes, size, cost, node):
     """Add to a binary heap, the cheapest on top; the arrays are returned because they may have grown."""
     if size == costs.shape[0]:
-        longer_costs = np.empty(2 * size, np.float64)
-        longer_nodes = np.empty(2 * size, np.int64)
+        longer_costs = blank(2 * size, np.float64)
+        longer_nodes = blank(2 * size, np.int64)
         for i in range(size):
             longer_costs[i] = costs[i]
             longer_nodes[i] = nodes[i]
@@ -126,8 +126,8 @@ def pop(costs, nodes, size):
 def search_beam(tree, x, prepared, beam, excluded, best_rows, best):
     """Best-first: after the leaf of the path, the leaves behind the narrowest decisions on the way."""
     nodes = tree.nodes
-    costs = np.empty(64, np.float64)
-    frontier = np.empty(64, np.int64)
+    costs = blank(64, np.float64)
+    frontier = blank(64, np.int64)
     costs[0] = 0.0
     frontier[0] = tree.counters[ROOT]
     size = 1
@@ -153,7 +153,7 @@ def search_beam(tree, x, prepared, beam, excluded, best_rows, best):
 def draw_from_leaf(tree, leaf, prepared, excluded, stream, best_rows, best):
     """Rand_k: random memories of a leaf."""
     count = np.int64(tree.nodes[leaf, COUNT])
-    order = np.empty(count, np.int64)
+    order = blank(count, np.int64)
     for i in range(count):
         order[i] = tree.nodes[leaf, START] + i
     found = 0

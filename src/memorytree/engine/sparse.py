@@ -10,7 +10,7 @@ it is written anew leaf by leaf, so that the keys of a leaf lie together and the
 import numpy as np
 
 from memorytree.engine import declared
-from memorytree.engine.compile import body_for, copy_run, fast_helper, helper, prefetch
+from memorytree.engine.compile import blank, body_for, copy_run, fast_helper, helper, prefetch
 from memorytree.engine.dense import grown, lengthened
 from memorytree.engine.rng import GAMMA, mix
 from memorytree.engine.state import (
@@ -97,10 +97,10 @@ def prepare(tree, x):
     size = SMALLEST_TABLE
     while size < 8 * features.shape[0]:
         size *= 2
-    table = np.empty(size, np.int32)
+    table = blank(size, np.int32)
     for place in range(size):
         table[place] = NONE
-    values = np.empty(size, np.float32)
+    values = blank(size, np.float32)
     for j in range(features.shape[0]):
         place = place_in(table, features[j])
         table[place] = features[j]
@@ -118,7 +118,7 @@ def load_key(tree, slot):
 @body_for(declared.copy_key, "sparse")
 def copy_key(tree, slot):
     first, terms = tree.spans[slot, 0], tree.spans[slot, 1]
-    features, weights = np.empty(terms, np.int32), np.empty(terms, np.float32)
+    features, weights = blank(terms, np.int32), blank(terms, np.float32)
     copy_run(features, 0, tree.key_features, first, terms)
     copy_run(weights, 0, tree.key_weights, first, terms)
     return features, weights
@@ -127,8 +127,8 @@ def copy_key(tree, slot):
 @helper
 def repack(tree, size):
     """Write the key pool anew, leaf by leaf, into arrays of this size."""
-    features = np.empty(size, np.int32)
-    weights = np.empty(size, np.float32)
+    features = blank(size, np.int32)
+    weights = blank(size, np.float32)
     old_features, old_weights, spans, nodes = tree.key_features, tree.key_weights, tree.spans, tree.nodes
     end = 0
     for node in range(tree.counters[NODES]):
@@ -171,7 +171,7 @@ def move_key(tree, source, target):
 @body_for(declared.keys_apart, "sparse")
 def keys_apart(tree):
     apart = tree.spans
-    tree.spans = np.empty(apart.shape, np.int64)
+    tree.spans = blank(apart.shape, np.int64)
     return apart
 
 

@@ -5,7 +5,7 @@ from collections import namedtuple
 import numpy as np
 
 from memorytree.engine import layout, search
-from memorytree.engine.compile import helper, kernel, prefetch
+from memorytree.engine.compile import blank, helper, kernel, prefetch
 from memorytree.engine.declared import load_key, promise, row_of, score, term_weight, weighed_dissimilarity
 from memorytree.engine.lists import (
     BEGIN,
@@ -32,7 +32,7 @@ branch), how many features it has, and the sum of the squares of their weights b
 def known_terms(lists, x):
     """Those features of a key that are terms, as terms, and their weights."""
     features, weights = x
-    terms, values = np.empty(features.shape[0], np.int64), np.empty(features.shape[0], np.float32)
+    terms, values = blank(features.shape[0], np.int64), blank(features.shape[0], np.float32)
     known = 0
     for j in range(features.shape[0]):
         term = term_of(lists, features[j])
@@ -48,7 +48,7 @@ def prepare(tree, lists, x, terms, weights):
     size = SMALLEST_TABLE
     while size < 8 * terms.shape[0]:
         size *= 2
-    table, values = np.empty(size, np.int32), np.empty(size, np.float32)
+    table, values = blank(size, np.int32), blank(size, np.float32)
     for place in range(size):
         table[place], values[place] = NONE, 0
     squared_length, learned_length = 0.0, 0.0
@@ -74,10 +74,10 @@ def choose_lists(tree, lists, terms, weights, beam):
     As many as hold `reads` * log2 n entries, times the beam; and no fewer than a memory's homes, however long those are.
     One more follows in the order, if there is one: the list that exploration may take instead.
     """
-    costs, order = np.empty(terms.shape[0] + 1, np.float64), np.empty(terms.shape[0] + 1, np.int64)
+    costs, order = blank(terms.shape[0] + 1, np.float64), blank(terms.shape[0] + 1, np.int64)
     for j in range(terms.shape[0]):
         search.push(costs, order, j, -np.float64(abs(weights[j])) * term_weight(tree, lists, terms[j]), j)
-    chosen = np.empty(terms.shape[0] + 1, np.int64)
+    chosen = blank(terms.shape[0] + 1, np.int64)
     left = lists.settings.reads * np.log2(lists.counters[MOST] + 2.0) * beam
     taken, number = 0, 0
     for size in range(terms.shape[0], 0, -1):
@@ -112,7 +112,7 @@ def entries_for(tree, lists, X):
 @kernel
 def weights_of(tree, lists, features):
     """How much features count today."""
-    weights = np.empty(features.shape[0], np.float32)
+    weights = blank(features.shape[0], np.float32)
     for j in range(features.shape[0]):
         term = term_of(lists, features[j])
         weights[j] = term_weight(tree, lists, NO_FEATURE if term == NONE else term)
@@ -163,7 +163,7 @@ def select(tree, lists, rows, sums, used, found, promises, candidates):
     which the room runs out are taken as they are; only within that one the best are picked by a heap.
     """
     lengths, room = lists.lengths, promises.shape[0]
-    hopes, there = np.empty(found, np.float64), 0
+    hopes, there = blank(found, np.float64), 0
     least, most = np.inf, -np.inf
     for u in range(found):
         row = np.int64(rows[used[u]])
@@ -238,10 +238,10 @@ def query_rows(tree, lists, X, first, last, bounds, excluded, ids, scores, trace
     """
     memories = tree.counters[MEMORIES]
     beam = min(beam, memories + 1)
-    best_rows, best = np.empty(ids.shape[1], np.int64), np.empty(ids.shape[1], np.float64)
+    best_rows, best = blank(ids.shape[1], np.int64), blank(ids.shape[1], np.float64)
     room = min(max(lists.settings.scored * beam, ids.shape[1]), max(memories, 1))
-    promises, candidates = np.empty(room, np.float64), np.empty(room, np.int64)
-    rows, sums, used = np.empty(0, np.int32), np.empty(0, np.float32), np.empty(0, np.int64)
+    promises, candidates = blank(room, np.float64), blank(room, np.int64)
+    rows, sums, used = blank(0, np.int32), blank(0, np.float32), blank(0, np.int64)
     for i in range(first, last):
         x = row_of(tree, X, i)
         terms, weights = known_terms(lists, x)
@@ -265,7 +265,7 @@ def query_rows(tree, lists, X, first, last, bounds, excluded, ids, scores, trace
             size = 1024
             while size < 2 * entries:
                 size *= 2
-            rows, sums, used = np.full(size, NONE, np.int32), np.empty(size, np.float32), np.empty(size, np.int64)
+            rows, sums, used = np.full(size, NONE, np.int32), blank(size, np.float32), blank(size, np.int64)
         found = 0
         for j in range(number):
             term = terms[order[j]]
@@ -359,8 +359,8 @@ def learn_rows(tree, lists, X, ids, rewards, first, last):
     queries anything was learned: not where no memory was rewarded, nor where all were alike.
     """
     k = ids.shape[1]
-    slots, given = np.empty(k, np.int64), np.empty(k, np.float64)
-    cosines, lengths, pulls = np.empty(k, np.float64), np.empty(k, np.float64), np.empty(k, np.float64)
+    slots, given = blank(k, np.int64), blank(k, np.float64)
+    cosines, lengths, pulls = blank(k, np.float64), blank(k, np.float64), blank(k, np.float64)
     learned = 0
     for i in range(first, last):
         n, lowest, highest = 0, 1.0, 0.0

@@ -11,7 +11,7 @@ A key may be followed by terms that its memory has learned to answer to (`take_u
 import numpy as np
 
 from memorytree.engine import grow, kernels, layout
-from memorytree.engine.compile import helper, kernel
+from memorytree.engine.compile import blank, helper, kernel
 from memorytree.engine.declared import copy_key, drop_key, load_key, row_of, store_key, term_weight
 from memorytree.engine.dense import lengthened
 from memorytree.engine.lists import (
@@ -52,7 +52,7 @@ def home_weight(tree, lists, x):
     homes = lists.settings.homes
     if terms.shape[0] <= homes:
         return np.float32(-1)
-    heaviest = np.empty(homes, np.float32)
+    heaviest = blank(homes, np.float32)
     filled = 0
     for j in range(terms.shape[0]):
         weight = abs(weights[j]) * term_weight(tree, lists, terms[j])
@@ -163,7 +163,7 @@ def forget(tree, lists, row):
 def store(tree, lists, id, x):
     """Store a memory, its features as terms; returns its row."""
     features, weights = x
-    terms = np.empty(features.shape[0], np.int32)
+    terms = blank(features.shape[0], np.int32)
     for j in range(features.shape[0]):
         term = term_of(lists, features[j])
         terms[j] = add_term(lists, features[j]) if term == NONE else term

@@ -10,7 +10,7 @@ from collections import namedtuple
 import numpy as np
 
 from memorytree.engine import declared
-from memorytree.engine.compile import body_for, helper
+from memorytree.engine.compile import blank, body_for, helper
 from memorytree.engine.declared import (
     add_to_router,
     load_key,
@@ -71,8 +71,8 @@ def average_by_label(tree, sample, projections, mean):
     while size < 2 * sample.shape[0]:
         size *= 2
     # np.full and np.zeros would each be compiled for this alone.
-    labels, places = np.empty(size, np.int64), np.empty(sample.shape[0], np.int64)
-    totals, counts = np.empty(size, np.float64), np.empty(size, np.float64)
+    labels, places = blank(size, np.int64), blank(sample.shape[0], np.int64)
+    totals, counts = blank(size, np.float64), blank(size, np.float64)
     labels[:], places[:], totals[:], counts[:] = NONE, NONE, 0.0, 0.0
     for i in range(sample.shape[0]):
         label = np.int64(tree.rows[tree.slots[sample[i]], LABEL])
@@ -100,7 +100,7 @@ def turn_along_spread(tree, node, sample, iterations):
 
     router = the sum of projection * key; as centred projections add up to zero, the mean key need not be known.
     """
-    projections = np.empty(sample.shape[0], np.float64)
+    projections = blank(sample.shape[0], np.float64)
     for _ in range(iterations):
         mean = 0.0
         for i in range(sample.shape[0]):
@@ -130,7 +130,7 @@ def cut(tree, node, order, first, last, sides, settle):
         return False
     other = order[first + (start + different) % (last - first)]
     size = min(last - first, SAMPLE)
-    sample = np.empty(size, np.int64)
+    sample = blank(size, np.int64)
     for i in range(size):
         sample[i] = order[first + i * (last - first) // size]
     # Where the main direction of the sample tells no two members apart, the direction between two that differ does.
