@@ -10,6 +10,7 @@ from pathlib import Path
 
 import memorytree
 from memorytree.errors import StoreError
+from memorytree.store import database
 from tests.faults.crash import contents
 
 WRITES, SYNCS = 1, 2
@@ -20,6 +21,7 @@ FAULTS = {
     "short write": (WRITES, 0, True),
 }
 KEY = [1.0, 2.0, 3.0, 4.0]
+COMMITS = 13  # with which a store is made here
 PAPER = {"seed": 5, "routing": "paper", "leaf_factor": 1, "settings": {"kind": "paper"}}
 
 
@@ -106,6 +108,7 @@ def fail_each_call(folder: Path, disk: FaultyDisk, kind: str, name: str, every: 
 def main() -> int:
     folder, disk = Path(sys.argv[1]), FaultyDisk(os.environ["FAULTY_DISK_PLAN"])
     warnings.simplefilter("ignore")  # a snapshot that could not be written
+    database.COMMITS_BEFORE_LONG_LOG = COMMITS + 1  # what may fail then lengthens the log as well
     every = int(sys.argv[2]) if len(sys.argv) > 2 else 1
     names = operations(grown(folder / "names"))
     for kind in FAULTS:

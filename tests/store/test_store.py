@@ -15,7 +15,7 @@ from memorytree.errors import (
     InvalidReceipt,
 )
 from memorytree.packing import packed_value, unpacked
-from memorytree.store import repair
+from memorytree.store import database, repair
 from memorytree.store.exchange import as_json, from_json
 from tests.store.conftest import reopened
 from tests.trees import KINDS, key_of, keys_of, matrix
@@ -222,3 +222,21 @@ def test_features_may_be_there_for_some_and_of_different_lengths(tmp_path):
         copy.import_(tmp_path / "file.jsonl")
         copy.export(tmp_path / "again.jsonl")
     assert (tmp_path / "again.jsonl").read_text() == (tmp_path / "file.jsonl").read_text()
+
+
+def test_many_commits_lengthen_the_log_and_nothing_else(tmp_path):
+    """What is killed after that opens with all that was acknowledged."""
+    with memorytree.open(tmp_path / "store", seed=0) as store:
+        log = tmp_path / "store" / "memories.sqlite-wal"
+        sizes = set()
+        for number, x in enumerate(matrix(database.COMMITS_BEFORE_LONG_LOG + 20)):
+            store.insert(x, number)
+            sizes.add(log.stat().st_size)
+        assert max(sizes) == database.LOG_BYTES
+        copy = shutil.copytree(
+            tmp_path / "store", tmp_path / "killed", ignore=shutil.ignore_patterns("writer.lock", "*-shm")
+        )
+        held = {id: store[id] for id in store}
+    with memorytree.open(copy) as killed:
+        assert {id: killed[id] for id in killed} == held
+        assert killed.verify().ok

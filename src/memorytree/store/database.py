@@ -8,6 +8,7 @@ the event that ended them, until a snapshot of the tree makes the events before 
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,6 +23,10 @@ from memorytree.errors import DamagedStore, StoreError
 
 FORMAT = 1
 PAGE_BYTES = 4096
+# SQLite writes its log from the start again after about a thousand pages. Once so many commits have waited for the disk, the
+# log is made that long in one go: a commit that need not lengthen a file waits half as long.
+LOG_BYTES = 1100 * PAGE_BYTES
+COMMITS_BEFORE_LONG_LOG = 64
 DIGEST_RANGE = 2**64
 
 SCHEMA = """
@@ -164,6 +169,7 @@ class Database:
     def __init__(self, path: Path, *, durability: str = "full", read_only: bool = False):
         self.path = path
         self._lock = threading.RLock()
+        self._commits_to_wait = 0 if read_only or durability != "full" else COMMITS_BEFORE_LONG_LOG
         with sqlite_errors(path):
             mode = "ro" if read_only else "rwc"
             uri = f"{path.resolve().as_uri()}?mode={mode}"
@@ -248,6 +254,20 @@ class Database:
                 self._note(run, facts)
             row = (*event[:4], *event.state)
             run(INSERT_EVENT, (*row, seal_of(*row)))
+        if self._commits_to_wait:
+            self._commits_to_wait -= 1
+            if not self._commits_to_wait:
+                self._lengthen_log()
+
+    def _lengthen_log(self) -> None:
+        """Write zeros behind the log, which SQLite takes for no entries; a full disk leaves it as it was."""
+        with self._lock, contextlib.suppress(OSError), open(f"{self.path}-wal", "r+b", 0) as log:
+            end = log.seek(0, os.SEEK_END)
+            try:
+                log.write(bytes(max(LOG_BYTES - end, 0)))
+                os.fsync(log.fileno())
+            except OSError:
+                os.truncate(log.fileno(), end)
 
     def trim(self, at: int, alive: Callable[[list[int]], bool]) -> None:
         """Let go of what only mattered before an event, because a snapshot holds the tree as it was then.
