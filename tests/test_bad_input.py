@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from memorytree import MemoryTree, MemoryTreeError
+from memorytree import MemoryForest, MemoryTree, MemoryTreeError
 from memorytree.errors import InvalidKey, InvalidOption, InvalidReceipt, InvalidReward, UnknownId
+from memorytree.scoring import metric
 from tests.trees import grown, matrix, state
 
 X = matrix(2, seed=9)
@@ -37,6 +38,10 @@ BAD = {
     "a number for a batch": (lambda t: t.insert_many(5, []), InvalidKey),
     "None for a batch": (lambda t: t.insert_many(None, ["a"]), InvalidKey),
     "None for values": (lambda t: t.insert_many(X, None), InvalidOption),
+    "an id that none could follow": (lambda t: t.insert(x, 0, id=2**62), InvalidOption),
+    "an iterator for a batch": (lambda t: t.query_many(iter(X)), InvalidKey),
+    "a new label with bad features": (lambda t: t.insert(x, 0, label="new", features="bad"), InvalidOption),
+    "new labels with a bad key": (lambda t: t.insert_many([x, x * np.nan], "ab", labels=["new", "newer"]), InvalidKey),
 }
 
 
@@ -86,12 +91,38 @@ def test_an_empty_tree_refuses_what_a_full_one_would(call):
         {"capacity": 10**30},
         {"reroutes": 10**30},
         {"leaf_factor": None},
+        {"scorer": metric(rank=0)},
     ],
     ids=str,
 )
 def test_a_wrong_option_is_refused_by_the_constructor(option):
     with pytest.raises(InvalidOption):
         MemoryTree(**option)
+    with pytest.raises(InvalidOption):
+        MemoryForest(2, scorer="linear")
+
+
+@pytest.mark.parametrize("scorer", ["distance", "cosine", "metric", "linear"])
+@pytest.mark.parametrize("weight", [np.nan, np.inf, 1e20])
+def test_a_query_that_could_teach_nonsense_is_refused_whatever_the_scorer(scorer, weight):
+    tree = grown(n=80, scorer=scorer)
+    with pytest.raises(InvalidKey), np.errstate(over="ignore"):
+        tree.query(np.full(4, weight, np.float32), explore=1.0)
+
+
+def test_a_refused_memory_brings_no_names():
+    tree = MemoryTree(seed=0)
+    tree.insert({"a": 1.0}, 1)
+    before = state(tree)
+    with pytest.raises(InvalidOption):
+        tree.insert({"b": 1.0}, 2, label="new", features="bad")
+    assert state(tree) == before
+
+
+def test_hits_that_are_not_there_may_be_excluded():
+    tree = grown(n=40)
+    found = tree.query_many(X, k=60)  # more than there are: the rows end with -1
+    assert (tree.query_many(X, k=5, exclude=found.ids).ids == -1).all()
 
 
 def test_a_key_too_large_for_float32_is_refused_without_a_warning():

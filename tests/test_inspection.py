@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from memorytree import MemoryTree
+from memorytree import MemoryForest, MemoryTree
 from memorytree.inspection import Level
 from tests.trees import TREES, grown, key_of, matrix
 
@@ -119,3 +119,35 @@ def test_a_drawing_with_matplotlib_goes_on_the_axes_given():
     finally:
         plt.close("all")
     assert figure
+
+
+def by_the_first_number(x, keys, features):
+    return keys[:, 0]
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        MemoryTree(scorer=by_the_first_number, seed=0),
+        MemoryTree(scorer="linear", seed=0),
+        MemoryTree(scorer="metric", seed=0),
+        MemoryForest(3, seed=0),
+        MemoryForest(3, scorer="metric", seed=0),
+        MemoryTree(scorer="values", seed=0),
+    ],
+    ids=["own", "linear", "metric", "forest", "forest, metric", "values"],
+)
+def test_an_explanation_tells_what_a_query_returns(tree):
+    X = matrix(200)
+    tree.insert_many(X, range(200), features=X[:, :2])
+    for _ in range(2):
+        for x in matrix(5, seed=1):
+            hits, told = tree.query(x, k=3), tree.explain(x, k=3)
+            assert [candidate.hit for candidate in told.candidates] == [pytest.approx(hit) for hit in hits]
+            tree.update(hits, [1.0, 0.0, 0.0][: len(hits)])
+
+
+def test_names_of_features_are_looked_up_by_the_names_they_have():
+    tree = MemoryTree(seed=0)
+    tree.insert({"rain": 1.0, "sun": 2.0}, "weather")
+    assert "RAIN" in tree.draw(names={"rain": "RAIN"})

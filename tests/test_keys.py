@@ -39,10 +39,10 @@ def test_a_feature_that_becomes_known_during_a_query_is_not_taken_for_another(sc
     class BeforeReading:
         """Lets another thread's insertion come between the reading of the key and the search."""
 
-        def acquire_read(self):
+        def reading(self):
             tree._lock = lock
             tree.insert({"other": 3.0}, "other")
-            lock.acquire_read()
+            return lock.reading()
 
         def __getattr__(self, name):
             return getattr(lock, name)

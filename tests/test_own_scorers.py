@@ -1,11 +1,16 @@
 """Scorers in plain Python: functions and objects of the user's own, and the paper's linear one."""
 
+import pickle
+import threading
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 import scipy.sparse
 
 from memorytree import MemoryTree
 from memorytree.errors import InvalidOption
+from tests.trees import state
 
 
 def minus_distance(x, keys, features):
@@ -107,3 +112,71 @@ def test_linear_is_saved_and_own_scorers_are_asked_for(tmp_path, rng):
     with pytest.raises(InvalidOption, match="scorer="):
         MemoryTree.load(tmp_path / "own")
     assert MemoryTree.load(tmp_path / "own", scorer=minus_distance).query(keys[5])[0].value == 5
+
+
+class Lessons:
+    """Ranks by distance, and counts its lessons; what it holds cannot be copied."""
+
+    def __init__(self, lessons=0):
+        self.lessons, self.lock = lessons, threading.Lock()
+
+    def __getstate__(self):
+        raise TypeError("not to be copied")
+
+    def score(self, x, keys, features):
+        return minus_distance(x, keys, features)
+
+    def learn(self, x, keys, features, rewards):
+        self.lessons += 1
+
+
+class Weighed(NamedTuple):
+    """A scorer that happens to be a tuple."""
+
+    weight: float = 1.0
+
+    def score(self, x, keys, features):
+        return self.weight * minus_distance(x, keys, features)
+
+
+def test_the_scorer_stays_the_object_that_was_given(rng):
+    scorer = Lessons()
+    tree = MemoryTree(scorer=scorer, seed=0)
+    keys = rng.normal(size=(200, 3))
+    tree.insert_many(keys, range(200))
+    for change in (tree.sweep, tree.learn, lambda: tree.reroute(5)):
+        change()
+        tree.update(tree.query(keys[0]), [1.0])
+    assert scorer.lessons == 3
+
+
+def test_a_scorer_that_is_a_tuple_is_saved_like_any_other(tmp_path):
+    tree = MemoryTree(scorer=Weighed(), seed=0)
+    tree.insert([1.0, 2.0], "a")
+    tree.save(tmp_path / "tree")
+    again = MemoryTree.load(tmp_path / "tree", scorer=Weighed())
+    assert again.query([1.0, 2.0]).values == pickle.loads(pickle.dumps(tree)).query([1.0, 2.0]).values == ["a"]
+
+
+def test_a_scorer_is_not_given_where_none_is_asked_for(tmp_path):
+    tree = MemoryTree(seed=0)
+    tree.insert([1.0, 2.0], "a")
+    tree.save(tmp_path / "tree")
+    with pytest.raises(InvalidOption, match="distance"):
+        MemoryTree.load(tmp_path / "tree", scorer="cosine")
+
+
+def test_features_of_another_length_are_refused():
+    tree = MemoryTree(scorer=minus_distance, seed=0)
+    tree.insert([1.0, 2.0], "a", features=[1.0])
+    with pytest.raises(InvalidOption, match="have 1"):
+        tree.insert([1.0, 3.0], "b", features=[1.0, 2.0])
+    assert tree.query([1.0, 2.0], k=2).values == ["a"]
+
+
+def test_asking_a_linear_scorer_changes_nothing(rng):
+    tree = MemoryTree(scorer="linear", seed=0)
+    tree.insert_many(rng.normal(size=(20, 3)), range(20))
+    before = state(tree)
+    tree.query([1.0, 2.0, 3.0])
+    assert state(tree) == before

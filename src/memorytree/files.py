@@ -31,7 +31,13 @@ FORMAT = 3
 OWN = {"name": "own"}  # stands for a scorer of the user's own, which no file can hold
 GROWING = ("id_keys", "id_rows")  # the other arrays without a counter have one length for life
 KINDS = {"dense": DenseKeys, "sparse": SparseKeys, "named": NamedKeys}
-KINDS_OF_OPTION = {"paper": Paper, "principal": Principal, "terms": Terms, "metric": Metric, "values": Values}
+KINDS_OF_OPTION: dict[str, Any] = {
+    "paper": Paper,
+    "principal": Principal,
+    "terms": Terms,
+    "metric": Metric,
+    "values": Values,
+}
 
 
 def state_of(tree: Any) -> dict[str, Any]:
@@ -55,7 +61,8 @@ def state_of(tree: Any) -> dict[str, Any]:
             ids = [id for id, row in tree._features.items() if len(row) == width]
             arrays[f"features.{width}"] = np.stack([tree._features[id] for id in ids])
             arrays[f"described.{width}"] = np.array(ids, np.int64)
-    state |= {"kind": kind, "dimension": tree._keys.dimension, "vocabulary": tree._keys.vocabulary()}
+    names: Any = tree._keys.vocabulary()
+    state |= {"kind": kind, "dimension": tree._keys.dimension, "vocabulary": None if names is None else list(names)}
     return state | {"routing": _plain(tree._core.routing), "arrays": arrays}
 
 
@@ -69,8 +76,9 @@ def plain_options(tree: Any) -> dict[str, Any]:
 
 def _plain(option: Any) -> Any:
     """An option as plain data: a routing or a scorer by its name and settings."""
-    if isinstance(option, tuple):
-        return {"name": type(option).__name__.lower(), "settings": list(option)}
+    if isinstance(option, tuple(KINDS_OF_OPTION.values())):
+        settings: Any = option
+        return {"name": type(option).__name__.lower(), "settings": list(settings)}
     return option
 
 
@@ -180,9 +188,8 @@ def _padded(array: np.ndarray, blank: np.ndarray) -> np.ndarray:
     return np.require(array, requirements=["C", "W"])
 
 
-def save(tree: Any, path: str | os.PathLike, encode: Callable[[Any], Any] | None) -> None:
-    """Write a tree to a file: to a new one beside it, which then takes its name."""
-    state = state_of(tree)
+def save(state: dict[str, Any], path: str | os.PathLike, encode: Callable[[Any], Any] | None) -> None:
+    """Write what `state_of` told of a tree to a file: to a new one beside it, which then takes its name."""
     if not isinstance(state["options"]["scorer"], str | dict):
         state["options"]["scorer"] = OWN
     ids = np.array(list(state["values"]), np.int64)
@@ -237,6 +244,8 @@ def load(cls: Any, path: str | os.PathLike, decode: Callable[[Any], Any] | None,
         if scorer is None:
             raise InvalidOption(f"{path} was saved with a scorer of its own: load it with scorer=")
         state["options"]["scorer"] = scorer
+    elif scorer is not None:
+        raise InvalidOption(f"{path} has the scorer {_made(state['options']['scorer'])!r}; scorer= is for one of your own")
     # The caller's own function: its errors are the caller's.
     state["values"] = dict(zip(ids, map(decode, values) if decode else values, strict=True))
     tree = cls.__new__(cls)

@@ -24,6 +24,7 @@ from memorytree.hits import Hit
 from memorytree.keys import DenseKeys
 from memorytree.routing import TermsCore
 from memorytree.scoring import Cosine, Distance
+from memorytree.scoring.own import ScoredCore
 from memorytree.scoring.valued import ValuedCore
 
 
@@ -173,7 +174,7 @@ class Explanation:
 
 
 def explain(tree: Any, x: Any, k: int) -> Explanation:
-    """The way of a key to its leaf, and the k best memories there."""
+    """The way of a key to its leaf (in the first of several trees), and the k best memories, as a query finds them."""
     if tree._core is None:
         return Explanation((), 0, 0, ())
     if isinstance(tree._core, ValuedCore) and tree._core.ready:
@@ -195,15 +196,22 @@ def explain(tree: Any, x: Any, k: int) -> Explanation:
         side = "right" if child == right else "left"
         steps.append(Step(node, margin, side, int(nodes[left, COUNT]), int(nodes[right, COUNT])))
         node = child
-    ids, scores = np.empty((1, k), np.int64), np.empty((1, k), np.float32)
-    kernels.query_rows(core.tree, row, 0, 1, np.zeros(2, np.int64), NOBODY, ids, scores, NO_TRACES)
     candidates = []
-    for id, score in zip(ids[0].tolist(), scores[0].tolist(), strict=True):
-        if id >= 0:
+    for id, score in _asked(tree._core, tree._keys.one(x), k):
+        parts: tuple[tuple[Any, float], ...] = ()
+        if not isinstance(tree._core, ScoredCore):  # nobody knows what a scorer of one's own looks at
             _, slot = kernels.locate(core.tree, id)
-            parts = _parts(keys, row, core.arrays(), slot, score if isinstance(core.scorer, Cosine) else None)
-            candidates.append(Candidate(Hit(id, tree._values[id], score), parts))
+            by_angle = isinstance(core.scorer, Cosine) or keys is not tree._keys
+            parts = _parts(keys, row, core.arrays(), slot, score if by_angle else None)
+        candidates.append(Candidate(Hit(id, tree._values[id], score), parts))
     return Explanation(tuple(steps), node, int(nodes[node, COUNT]), tuple(candidates))
+
+
+def _asked(core: Any, row: Any, k: int) -> list[tuple[int, float]]:
+    """The k best memories and their scores, as a query finds them."""
+    ids, scores = np.empty((1, k), np.int64), np.empty((1, k), np.float32)
+    core.query(row, (0, 1), np.zeros(2, np.int64), NOBODY, ids, scores, NO_TRACES, 1, 0.0, 0)
+    return [pair for pair in zip(ids[0].tolist(), scores[0].tolist(), strict=True) if pair[0] != NONE]
 
 
 def _explain_values(tree: Any, row: Any, k: int) -> Explanation:
@@ -222,16 +230,13 @@ def _explain_values(tree: Any, row: Any, k: int) -> Explanation:
 def _explain_terms(tree: Any, core: TermsCore, row: Any, k: int) -> Explanation:
     """The same for term lists, which know no way and no leaf: the memories that a query returns."""
     keys = tree._keys
-    ids, scores = np.empty((1, k), np.int64), np.empty((1, k), np.float32)
-    core.query(row, (0, 1), np.zeros(2, np.int64), NOBODY, ids, scores, NO_TRACES, 1, 0.0, 0)
     candidates = []
     x = (row[0], row[1], row[2] * np.sqrt(core.weights(row[1])))
-    for id, score in zip(ids[0].tolist(), scores[0].tolist(), strict=True):
-        if id >= 0:
-            arrays, slot = core.place_of(id, learned=True)
-            arrays["key_weights"] = arrays["key_weights"] * np.sqrt(core.weights(arrays["key_features"]))
-            parts = _parts(keys, x, arrays, slot, None if isinstance(core.raw.scorer, Distance) else score)
-            candidates.append(Candidate(Hit(id, tree._values[id], score), parts))
+    for id, score in _asked(core, row, k):
+        arrays, slot = core.place_of(id, learned=True)
+        arrays["key_weights"] = arrays["key_weights"] * np.sqrt(core.weights(arrays["key_features"]))
+        parts = _parts(keys, x, arrays, slot, None if isinstance(core.raw.scorer, Distance) else score)
+        candidates.append(Candidate(Hit(id, tree._values[id], score), parts))
     return Explanation((), int(core.raw.counters[ROOT]), core.entries_read(row), tuple(candidates))
 
 

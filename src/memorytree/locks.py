@@ -1,49 +1,78 @@
-"""Many readers or one writer."""
+"""Many readers or one writer, and no Ctrl-C in the middle of a write."""
 
-from threading import Lock
+import _signal  # type: ignore[import-not-found]  # what `signal` is made of: its own functions take ten times as long
+import os
+from collections.abc import Callable
+from signal import SIG_DFL, SIGINT
+from threading import Lock, RLock, Thread, current_thread, get_ident, local, main_thread
+from typing import Any
 
 
 class ReadersWriterLock:
     """Readers share, a writer is alone; a waiting writer goes before new readers.
 
-    Plain methods instead of context managers, and as few locks as will do: this is on the path of every query.
+    Each thread that reads has a lock of its own, and a writer takes all of them. So a reader shares nothing with others, may
+    read while it reads, and leaves nothing behind when it is interrupted: `with` on one lock is what Ctrl-C cannot tear.
+
+    A writer that is inside, or waits to be, is not interrupted: Ctrl-C is noted, and comes when it leaves. What it writes
+    takes many steps, and none of them may be the last.
     """
 
-    __slots__ = ("_awaited", "_came", "_drained", "_entrance", "_exit", "_left")
+    __slots__ = ("_awaited", "_gate", "_handler", "_own", "_readers", "_was_interrupted")
 
     def __init__(self) -> None:
-        self._entrance = Lock()  # guards _came; a writer holds it from when it starts to wait until it is done
-        self._exit = Lock()  # guards _left and _awaited
-        self._came = 0
-        self._left = 0
-        self._awaited = False  # a writer waits for the readers inside to leave
-        self._drained = Lock()  # released by the last of them
-        self._drained.acquire()
+        self._gate = Lock()  # held by a writer from when it starts to wait until it is done
+        self._awaited = False  # whether one does
+        self._readers: list[tuple[Thread, Any]] = []
+        self._own = local()
+        self._handler: Callable[..., Any] | int | None = None  # of Ctrl-C, while ours takes its place: the main thread's
+        self._was_interrupted = False
 
-    def acquire_read(self) -> None:
-        """Come in as a reader."""
-        self._entrance.acquire()
-        self._came += 1
-        self._entrance.release()
+    def reading(self) -> Any:
+        """What to hold, by `with`, while reading."""
+        try:
+            lock = self._own.lock
+        except AttributeError:
+            lock = self._enrolled()
+        if self._awaited and not lock._is_owned():
+            with self._gate:
+                pass
+        return lock
 
-    def release_read(self) -> None:
-        """Leave as a reader."""
-        self._exit.acquire()
-        self._left += 1
-        if self._awaited and self._left == self._came:
-            self._awaited = False
-            self._drained.release()
-        self._exit.release()
+    def _enrolled(self) -> Any:
+        """A lock for this thread; those of threads that have ended go."""
+        lock = RLock()
+        with self._gate:
+            self._readers = [(thread, own) for thread, own in self._readers if thread.is_alive()]
+            self._readers.append((current_thread(), lock))
+            self._own.lock = lock
+        return lock
 
     def acquire_write(self) -> None:
         """Come in as the writer."""
-        self._entrance.acquire()
-        self._exit.acquire()
-        self._awaited = wait = self._left != self._came
-        self._exit.release()
-        if wait:
-            self._drained.acquire()
+        if get_ident() == main_thread().ident:  # the only one that is ever interrupted
+            self._was_interrupted = False
+            self._handler = _signal.getsignal(SIGINT)
+            if self._handler is not None:  # not one of another language, which could not be put back
+                _signal.signal(SIGINT, self._note)
+        self._gate.acquire()
+        self._awaited = True
+        for _, lock in self._readers:
+            lock.acquire()
+
+    def _note(self, number: int, frame: Any) -> None:
+        self._was_interrupted = True
 
     def release_write(self) -> None:
         """Leave as the writer."""
-        self._entrance.release()
+        for _, lock in self._readers:
+            lock.release()
+        self._awaited = False
+        self._gate.release()
+        if self._handler is not None and get_ident() == main_thread().ident:
+            handler, self._handler = self._handler, None
+            _signal.signal(SIGINT, handler)
+            if self._was_interrupted and callable(handler):
+                handler(SIGINT, None)
+            elif self._was_interrupted and handler == SIG_DFL:
+                os.kill(os.getpid(), SIGINT)

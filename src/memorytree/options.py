@@ -6,7 +6,7 @@ import math
 import numbers
 import secrets
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,21 +26,30 @@ ROUTINGS = ("auto", "paper", "principal", "terms")
 MOST = 2**62
 """No whole number may be larger: all arithmetic on it then fits 64 bits."""
 
+LARGEST_ID = 2**61
+"""No id that is given may be larger: those that follow it are then no less numbers."""
 
-def whole(name: str, value: Any, least: int) -> int:
+
+def whole(name: str, value: Any, least: int, most: int = MOST) -> int:
     """A whole number that is at least `least`."""
-    if type(value) is int and least <= value <= MOST:
+    if type(value) is int and least <= value <= most:
         return value
-    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or not least <= int(value) <= MOST:
-        raise InvalidOption(f"{name} must be a whole number of at least {least} and at most 2**62, not {value!r:.80}")
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or not least <= int(value) <= most:
+        limit = f"2**{most.bit_length() - 1}"
+        raise InvalidOption(f"{name} must be a whole number of at least {least} and at most {limit}, not {value!r:.80}")
     return int(value)
 
 
-def ids(name: str, values: Any) -> np.ndarray:
+def ids(name: str, values: Any, most: int = MOST) -> np.ndarray:
     """A list of ids as an array."""
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise InvalidOption(f"{name} must be a list of ids, not {values!r:.80}")
-    return np.array([whole(name, value, 0) for value in values], np.int64)
+    return np.array([whole(name, value, 0, most) for value in values], np.int64)
+
+
+def id_to_give(id: Any) -> int:
+    """The id that a memory is to have, NONE for the next that is free."""
+    return NONE if id is None else whole("id", id, 0, LARGEST_ID)
 
 
 def within(name: str, value: Any, low: float, high: float) -> float:
@@ -65,6 +74,10 @@ def check(options: dict[str, Any]) -> dict[str, Any]:
             "the settings of term lists are positive numbers, breadth, scored and homes at least 1, uptake from 0 to 1: "
             f"{routing}"
         )
+    if isinstance(scorer, Metric) and not (scorer.rank >= 1 and min(scorer.rate, scorer.temperature) > 0):
+        raise InvalidOption(f"a learned metric has a rank of at least 1, a rate and a temperature above 0: {scorer}")
+    if options["trees"] and not _is_compiled(scorer):
+        raise InvalidOption("a forest needs a compiled scorer: distance, cosine, metric or values")
     if not isinstance(options["center"], bool):
         raise InvalidOption(f"center must be True or False, not {options['center']!r}")
     seed = options["seed"]
@@ -82,6 +95,10 @@ def check(options: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _is_compiled(scorer: Any) -> bool:
+    return isinstance(scorer, Metric | Values) or (isinstance(scorer, str) and scorer in COMPILED)
+
+
 def _are_sound(routing: Terms) -> bool:
     positive = routing[: Terms._fields.index("uptake")]
     at_least_one = min(routing.breadth, routing.scored, routing.homes) >= 1
@@ -96,9 +113,8 @@ def routing_of(options: dict[str, Any], sparse: bool) -> Paper | Principal | Ter
     if isinstance(routing, Paper | Principal | Terms):
         return routing
     if routing == "auto":
-        scorer = options["scorer"]
-        compiled = isinstance(scorer, Metric | Values) or scorer in COMPILED
-        routing = "principal" if not sparse else "terms" if compiled and not options["trees"] else "paper"
+        listed = _is_compiled(options["scorer"]) and not options["trees"]
+        routing = "principal" if not sparse else "terms" if listed else "paper"
     if routing == "principal":
         return principal()
     if options["center"] and sparse:
@@ -184,7 +200,7 @@ def ids_for(X: Any, values: int, given: Any) -> np.ndarray:
         raise InvalidOption(f"{n} keys need {n} values, not {values}")
     if given is None:
         return np.full(n, NONE, np.int64)
-    taken = ids("ids", given)
+    taken = ids("ids", given, LARGEST_ID)
     if len(taken) != n:
         raise InvalidOption(f"{n} keys need {n} ids, not {len(taken)}")
     return taken
@@ -195,8 +211,8 @@ def exclusions(exclude: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
     if exclude is None:
         return np.zeros(n + 1, np.int64), NOBODY
     if isinstance(exclude, np.ndarray) and exclude.dtype.kind in "iu" and exclude.ndim == 2 and len(exclude) == n:
-        if exclude.size and not 0 <= exclude.min() <= exclude.max() <= MOST:
-            raise InvalidOption("exclude must hold ids, which are not negative")
+        if exclude.size and not NONE <= exclude.min() <= exclude.max() <= MOST:  # as rows of hits are padded
+            raise InvalidOption("exclude must hold ids, which are not negative, or -1 for none")
         return np.arange(n + 1) * exclude.shape[1], exclude.astype(np.int64).reshape(-1)
     lists = [ids("exclude", row) for row in listed(exclude)]
     if len(lists) != n:
@@ -206,15 +222,31 @@ def exclusions(exclude: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
     return bounds, np.concatenate(lists) if lists else NOBODY
 
 
-def codes_for(labels: Any, n: int, known: dict[Any, int]) -> np.ndarray:
-    """n labels as numbers, -1 where there is none; `known` gains those that are new."""
+class Codes(NamedTuple):
+    """Labels as numbers, NONE where there is none, and those labels that were not known."""
+
+    numbers: np.ndarray
+    new: dict[Any, int]
+
+    def of(self, rows: slice) -> Codes:
+        """Those of some rows."""
+        return Codes(self.numbers[rows], self.new)
+
+
+def codes_for(labels: Any, n: int, known: dict[Any, int]) -> Codes:
+    """n labels as numbers; those that are new get the numbers behind the known ones."""
     labels = listed(labels)
     if len(labels) != n:
         raise InvalidOption(f"{n} memories need as many labels, not {len(labels)}")
     for label in labels:
         if label is not None and (isinstance(label, bool) or not isinstance(label, str | int | np.integer)):
             raise InvalidOption(f"a label is a str, an int or None, not {label!r:.80}")
-    return np.array([NONE if label is None else known.setdefault(label, len(known)) for label in labels], np.int64)
+    new: dict[Any, int] = {}
+    for label in labels:
+        if label is not None and label not in known:
+            new.setdefault(label, len(known) + len(new))
+    numbers = [NONE if label is None else known[label] if label in known else new[label] for label in labels]
+    return Codes(np.array(numbers, np.int64), new)
 
 
 def features_for(features: Any, n: int, core: Any) -> np.ndarray:

@@ -104,7 +104,8 @@ def _commonest(tree: Any, core: TermsCore, most: int, names: Mapping[Any, str] |
         feature = int(arrays["names"][term])
         if len(found) == most or not documents[term]:
             break
-        name = str(feature if vocabulary is None else vocabulary[feature]) if names is None else names.get(feature)
+        known = feature if vocabulary is None else vocabulary[feature]
+        name = str(known) if names is None else names.get(known)
         if name is not None:
             found.append(Term(name, int(documents[term]), float(arrays["importance"][term])))
     return found, int(np.count_nonzero(documents))

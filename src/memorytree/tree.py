@@ -113,11 +113,8 @@ class MemoryTree:
 
     def __iter__(self) -> Iterator[int]:
         """The ids, in order of insertion."""
-        self._lock.acquire_read()
-        try:
+        with self._lock.reading():
             return iter(list(self._values))
-        finally:
-            self._lock.release_read()
 
     def __getitem__(self, id: int) -> Any:
         """The value of a memory."""
@@ -135,13 +132,10 @@ class MemoryTree:
 
     def key(self, id: int) -> Any:
         """The key of a memory, in the form in which keys were given."""
-        self._lock.acquire_read()
-        try:
+        with self._lock.reading():
             id = self._there(id)
             keys, core = self._known()
             return keys.stored(*core.place_of(id))
-        finally:
-            self._lock.release_read()
 
     def __repr__(self) -> str:
         kind = "empty" if self._keys is None else type(self._keys).__name__.removesuffix("Keys").lower()
@@ -162,8 +156,10 @@ class MemoryTree:
         core = self._core.copy()
         result = work(core)
         self._lock.acquire_write()
-        self._core = core
-        self._lock.release_write()
+        try:
+            self._core = core
+        finally:
+            self._lock.release_write()
         return result
 
     def _regrow_aside(self, node: int) -> Any:
@@ -182,24 +178,25 @@ class MemoryTree:
             features: numbers that describe the value, for scorers that read them.
             label: what it belongs to; principal routers keep memories of one label together where they can.
         """
-        ids = np.array([NONE if id is None else options.whole("id", id, 0)])
+        ids = np.array([options.id_to_give(id)])
         with self._writer:
             keys, core = self._begin(x)
-            row = keys.one(x, growing=True)
             codes = None if label is None else options.codes_for([label], 1, self._labels)
             given = None if features is None else options.features_for([features], 1, core)
+            row = keys.one(x, growing=True)  # last: only a key that is taken may bring names of features
             self._write(keys, core, row, ids, [value], np.zeros(1, _INT64), 1)
             self._describe(ids, codes, given)
         return ids.item()
 
-    def _describe(self, ids: np.ndarray, codes: np.ndarray | None, features: np.ndarray | None) -> None:
+    def _describe(self, ids: np.ndarray, codes: options.Codes | None, features: np.ndarray | None) -> None:
         """Note labels and features of memories that have come."""
         if codes is None and features is None:
             return
         self._lock.acquire_write()
         try:
             if codes is not None:
-                self._core.label(ids, codes)
+                self._labels |= codes.new
+                self._core.label(ids, codes.numbers)
             if features is not None:
                 # With a capacity, some of a batch may have gone again.
                 there = {id: row for id, row in zip(ids.tolist(), features, strict=True) if id in self._values}
@@ -235,18 +232,17 @@ class MemoryTree:
             return numbers
         with self._writer:
             keys, core = self._begin(X)
-            batch, n = keys.many(X, growing=True)
+            n = len(numbers)
             codes = None if labels is None else options.codes_for(labels, n, self._labels)
             given = None if features is None else options.features_for(features, n, core)
+            batch, _ = keys.many(X, growing=True)
             done = np.zeros(1, np.int64)
             first = 0
             # Between two stretches waiting readers get a turn.
             for last in track([*range(STRETCH, n, STRETCH), n], "inserting", progress):
                 self._write(keys, core if self._core is None else self._core, batch, numbers, values, done, last)
                 part = slice(first, last)
-                self._describe(
-                    numbers[part], codes if codes is None else codes[part], given if given is None else given[part]
-                )
+                self._describe(numbers[part], codes and codes.of(part), given if given is None else given[part])
                 first = last
         return numbers
 
@@ -301,14 +297,16 @@ class MemoryTree:
         if not len(numbers):
             return tree
         keys, core = tree._begin(X)
-        batch, n = keys.many(X, growing=True)
+        n = len(numbers)
         if len(np.unique(numbers[numbers >= 0])) < np.count_nonzero(numbers >= 0):
             raise InvalidOption("build needs ids that differ from each other")
         capacity = tree._options["capacity"]
         if capacity is not None and n > capacity:
             raise InvalidOption(f"{n} memories do not fit into a capacity of {capacity}")
         given = None if features is None else options.features_for(features, n, core)
-        core.fill(batch, numbers, None if labels is None else options.codes_for(labels, n, tree._labels))
+        codes = None if labels is None else options.codes_for(labels, n, tree._labels)
+        core.fill(keys.many(X, growing=True)[0], numbers, codes and codes.numbers)
+        tree._labels |= {} if codes is None else codes.new
         tree._keys, tree._core = keys, core
         tree._values = dict(zip(numbers.tolist(), values, strict=True))
         tree._describe(numbers, None, given)
@@ -341,6 +339,9 @@ class MemoryTree:
         least 0.5) are then kept together.
         """
         with self._writer:
+            if isinstance(hits, Hits) and hits._keys is _NO_KEYS:  # of a tree that had no memories yet
+                options.rewards_for(0, rewards)
+                return Learned(0, 0)
             keys, core = self._known()
             kept, ids, trace = self._decision(hits)
             given = options.rewards_for(len(ids), rewards)
@@ -351,7 +352,7 @@ class MemoryTree:
         if not isinstance(hits, HitMatrix):
             raise InvalidReceipt(f"update_many takes what query_many returned, not {type(hits).__name__}")
         given = options.reward_matrix(hits.ids.shape, rewards)
-        if not len(hits):
+        if not len(hits) or hits._keys is _NO_KEYS:
             return Learned(0, 0)
         traces = hits._traces if len(hits._traces) else np.tile(blank_trace(hits.ids.shape[1]), (len(hits), 1))
         with self._writer:
@@ -394,7 +395,7 @@ class MemoryTree:
         """Take a random memory out and put it in again, `times` times (the paper's Algorithm 7)."""
         times = options.whole("times", times, 0)
         with self._writer:
-            if self._core is not None:
+            if self._core is not None and times:
                 self._aside(lambda core: core.reroute(times))
 
     def learn(self, passes: int = 1) -> None:
@@ -456,6 +457,8 @@ class MemoryTree:
             kind_for(x).one(x, growing=True)
             return self._answer([], [], [], _NO_KEYS, None, blank_trace(0))
         row = keys.one(x)
+        if self._options["scorer"] != "distance":
+            keys.check(row)
         excluded, bounds = NOBODY, _NO_BOUNDS
         if exclude is not None:
             excluded = options.ids("exclude", exclude)
@@ -465,20 +468,17 @@ class MemoryTree:
         while True:
             room = self._path_room
             traces = np.empty((1, PLACES + 2 * k + 2 * room), _INT64)
-            self._lock.acquire_read()
-            try:
+            with self._lock.reading():
                 self._core.query(row, (0, 1), bounds, excluded, ids, scores, traces, beam, explore, draw)
                 found = ids.tolist()[0]
                 if traces.item(HITS) < k:
                     del found[traces.item(HITS) :]
                 values = [self._values[id] for id in found]
-            finally:
-                self._lock.release_read()
             steps = traces.item(STEPS)
             if steps <= room:
                 break
             self._path_room = max(self._path_room, 2 * steps)
-        # A key that holds NaN or infinity shows in its scores; reading does no harm, so it is enough to look now.
+        # A key that holds NaN or infinity shows in its distances; reading does no harm, so it is enough to look now.
         if not found or not scores.item(0) > _WORST:
             keys.check(row)
         return self._answer(found, values, scores.tolist()[0][: len(found)], keys, keys.keep(x, row), traces[0])
@@ -506,6 +506,8 @@ class MemoryTree:
         k = options.whole("k", k, 1)
         beam, explore = options.whole("beam", beam, 1), options.within("explore", explore, 0, 1)
         workers = options.whole("threads", threads, 0) or os.cpu_count() or 1
+        if options.length(X) * k > 2**33:
+            raise InvalidOption(f"{options.length(X)} answers of {k} hits each are more than fit into memory")
         if self._keys is None or self._core is None:
             n = kind_for(X).many(X)[1] if options.length(X) else 0
             blank = np.full((n, k), NONE, np.int64), np.full((n, k), -np.inf, np.float32)
@@ -513,16 +515,13 @@ class MemoryTree:
         keys = self._keys
         batch, n = keys.many(X)
         bounds, excluded = options.exclusions(exclude, n)
-        if n * k > 2**33:
-            raise InvalidOption(f"{n} answers of {k} hits each are more than fit into memory")
         ids, scores = np.empty((n, k), np.int64), np.empty((n, k), np.float32)
         draw = self._draws(draw, n) if explore else 0
         edges = np.linspace(0, n, min(workers, max(n, 1)) + 1).astype(int).tolist()
         while True:
             room = self._path_room
             traces = np.empty((n, PLACES + 2 * k + 2 * room), np.int64) if explore else NO_TRACES
-            self._lock.acquire_read()
-            try:
+            with self._lock.reading():
                 core = self._core
                 if workers == 1:
                     core.query(batch, (0, n), bounds, excluded, ids, scores, traces, beam, explore, draw)
@@ -534,8 +533,6 @@ class MemoryTree:
                         ]
                     for part in parts:
                         part.result()
-            finally:
-                self._lock.release_read()
             if not explore or not n or traces[:, STEPS].max() <= room:
                 return HitMatrix(ids, scores, self, keys, keys.keep_many(X, batch), traces)
             self._path_room = max(self._path_room, 2 * int(traces[:, STEPS].max()))
@@ -555,13 +552,10 @@ class MemoryTree:
         keys: Any = self._keys or kind_for(x)
         row = keys.one(x)
         keys.check(row)
-        self._lock.acquire_read()
-        try:
+        with self._lock.reading():
             there = np.array([id in self._values for id in asked.tolist()], bool)
             if there.any():
                 scores[there] = self._core.compare(row, 0, 1, asked[None, there])[0]
-        finally:
-            self._lock.release_read()
         return scores
 
     def _draws(self, given: int | None, n: int) -> int:
@@ -599,11 +593,8 @@ class MemoryTree:
         return self._read(lambda tree: draw_bars(tree, depth, None if ax is True else ax, names))
 
     def _read(self, look: Callable[[MemoryTree], Any]) -> Any:
-        self._lock.acquire_read()
-        try:
+        with self._lock.reading():
             return look(self)
-        finally:
-            self._lock.release_read()
 
     # ---- files
 
@@ -613,7 +604,7 @@ class MemoryTree:
         Values may be what msgpack knows (None, bool, int, float, str, bytes, list, dict) and NumPy arrays; for anything
         else give `encode`, which turns a value into such data.
         """
-        self._read(lambda tree: files.save(tree, path, encode))
+        files.save(self._read(files.state_of), path, encode)
 
     @classmethod
     def load(cls, path: str | os.PathLike, *, decode: Callable[[Any], Any] | None = None, scorer: Any = None) -> Self:

@@ -2,13 +2,13 @@
 
 A scorer is a function `(x, keys, features) -> scores`, or an object whose method `score` is one. x is the key asked for,
 keys those of the candidates (a matrix, scipy's where keys are sparse), features what was given with their values (a matrix,
-or None where nothing was). An object may also have `learn(x, keys, features, rewards)`, called with the memories that were
-rewarded. Routing finds the candidates, all memories of the leaves looked into; the scorer only ranks them.
+with zeros for a memory that was given none; None where nothing was). Routing finds the candidates, all memories of the
+leaves looked into; the scorer only ranks them. An object may also have `learn(x, keys, features, rewards)`, called with the
+memories that were rewarded, and `arrays()` and `adopt(arrays)`, by which what it has learned is saved and comes back.
 """
 
 from __future__ import annotations
 
-from copy import deepcopy
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -48,8 +48,8 @@ class Linear:
 
     def score(self, x: Any, keys: Any, features: np.ndarray | None) -> np.ndarray:
         """The reward to expect of each memory."""
-        self._reach(keys.shape[1])
-        weights = self.weights[: keys.shape[1]]
+        weights = np.ones(keys.shape[1], np.float32)  # of features that no lesson has had yet
+        weights[: len(self.weights)] = self.weights[: keys.shape[1]]
         if scipy.sparse.issparse(keys):
             return (keys @ x.multiply(weights).T).toarray()[:, 0] + self.bias[0]
         return keys @ (weights * x) + self.bias[0]
@@ -90,8 +90,14 @@ class ScoredCore(CoreAround):
         self.features = features  # by id; the tree's own dictionary
 
     def copy(self) -> ScoredCore:
-        """A core of its own with the same content."""
-        return ScoredCore(self.base.copy(), deepcopy(self.scorer), self.features)
+        """A core with trees of its own and the same scorer, which belongs to the user."""
+        return ScoredCore(self.base.copy(), self.scorer, self.features)
+
+    def admit(self, features: np.ndarray) -> None:
+        """Refuse features of another length than those that are there: a scorer gets them as one matrix."""
+        there = next(iter(self.features.values()), features[0])
+        if len(there) != features.shape[1]:
+            raise InvalidOption(f"a value has {features.shape[1]} features, those of this tree have {len(there)}")
 
     def lore(self) -> dict[str, np.ndarray]:
         """What the scorer has learned, if it can tell."""

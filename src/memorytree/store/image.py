@@ -125,11 +125,8 @@ class Image:
     @contextmanager
     def looked_at(self) -> Iterator[None]:
         """While this lasts, nothing comes or goes."""
-        self._turn.acquire_read()
-        try:
+        with self._turn.reading():
             yield
-        finally:
-            self._turn.release_read()
 
     def insert(self, memories: Sequence[Memory], kind: Sequence[Any]) -> None:
         """Take memories in. What they replace, and what has to make room for them, goes."""

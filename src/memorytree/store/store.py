@@ -136,7 +136,7 @@ class MemoryStore(Session):
             metadata: {name: text, number, boolean or None}, for `query(where=...)`.
             ttl: after so many seconds it is gone.
         """
-        ids = [NONE if id is None else options.whole("id", id, 0)]
+        ids = [options.id_to_give(id)]
         with self._writing() as image:
             keys, core = image.tree._begin(x)
             row = keys.one(x)
@@ -171,7 +171,7 @@ class MemoryStore(Session):
         numbers = options.ids_for(X, len(values), None)
         if ids is not None:
             taken = one_each("ids", len(numbers), ids, False)
-            numbers = np.array([NONE if id is None else options.whole("id", id, 0) for id in taken], np.int64)
+            numbers = np.array([options.id_to_give(id) for id in taken], np.int64)
         if not len(numbers):
             return numbers
         with self._writing() as image:
