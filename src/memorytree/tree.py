@@ -223,7 +223,7 @@ class MemoryTree:
             values: as many values as there are keys.
             ids: the ids to give them.
             features: a row of numbers for each value, for scorers that read them.
-            labels: what each belongs to, or None.
+            labels: what each belongs to, or None; they are noted about a thousand rows at a time.
             progress: show a progress bar.
         """
         values = options.listed(values)
