@@ -27,6 +27,10 @@ POINTS = 30  # of a curve
 RANKED = 5  # labels that are ranked
 
 
+class Unsuited(InvalidOption):
+    """A data set that a peer cannot take."""
+
+
 def batch(kind: type[Peer], source: Source, seed: int, options: dict[str, Any]) -> dict[str, Any]:
     """Learn from all training rows, then be asked about the test rows: many at once, and one at a time."""
     data = source.load()
@@ -54,12 +58,12 @@ def suited(kind: type[Peer], data: Dataset) -> type[Peer]:
     """The peer, if it can take such data."""
     shape = "sparse" if data.sparse else "dense"
     if data.kind not in kind.kinds or shape not in kind.keys:
-        raise InvalidOption(
+        raise Unsuited(
             f"{kind.name} takes {' or '.join(sorted(kind.keys))} keys for {' or '.join(sorted(kind.kinds))}; "
             f"{data.name} has {shape} keys for {data.kind}"
         )
     if kind.reads == "texts" and data.texts is None:
-        raise InvalidOption(f"{kind.name} reads texts; {data.name} has none")
+        raise Unsuited(f"{kind.name} reads texts; {data.name} has none")
     return kind
 
 
