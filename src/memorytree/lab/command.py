@@ -156,6 +156,9 @@ def _run(chosen: Sequence[Experiment], plan: Plan, out: Path | None, resume: boo
             console.print(f"{peer} can take part in none of these experiments.", style="yellow", highlight=False)
     parts = runner.in_order(part for own in wanted.values() for part in own)
     found, stopped = _finished(parts, plan, folder, resume, jobs, console)
+    for dataset in sorted(_changed(found, plan)):
+        said = f"{dataset}: parts were measured on other files than are in {plan.data}; --no-resume measures them again."
+        console.print(said, style="yellow", highlight=False, soft_wrap=True)
     context = circumstances(0, plan.quick)
     for experiment in chosen:
         results = Results({part: found[part] for part in wanted[experiment.name] if part in found})
@@ -199,13 +202,25 @@ def _finished(
         signal.signal(signal.SIGTERM, before)
 
 
+def _changed(found: Found, plan: Plan) -> set[str]:
+    """Data sets that had other files when parts were measured; parts that do not tell pass for unchanged."""
+    from memorytree.lab.datasets import files_of
+
+    now = {part.dataset: files_of(part.dataset, plan.data) for part in found}
+    noted = {(part.dataset, one["files"]) for part, one in found.items() if "files" in one}
+    return {dataset for dataset, files in noted if now[dataset] not in ("", files)}
+
+
 def measured(part: Part, plan: Plan) -> dict[str, Any]:
     """Run one part in a process of its own."""
+    from memorytree.lab.datasets import files_of
     from memorytree.lab.process import measure
 
-    return measure(
+    found = measure(
         part.peer, part.dataset, job=part.job, seed=part.seed, data=plan.data, quick=plan.quick, options=dict(part.options)
     )
+    files = files_of(part.dataset, plan.data)
+    return {**found, "files": files} if files else found
 
 
 def _show(found: dict[str, Any], console: Console) -> None:
