@@ -16,7 +16,7 @@ from memorytree.lab.results import Results, status
 from memorytree.lab.tables import Cell, Column, Table
 
 JOB = "memorytree.lab.trials.desiderata:trial"
-SIZES, QUICK_SIZES = (1_000, 3_000, 10_000, 30_000, 100_000), (500, 1_000, 2_000)
+SIZES, QUICK_SIZES = (1_000, 3_000, 10_000, 30_000, 100_000), (400, 1_200)
 SEEDED = 10_000  # larger sizes have one seed
 
 # When a figure earns a tick.
