@@ -21,6 +21,27 @@ class NearestMean(Peer):
         return (self.means @ rows.T - (self.means**2).sum(axis=1)[:, None] / 2).argmax(axis=0)
 
 
+class Parrot(Peer):
+    """Says what it was told last, whatever it is asked."""
+
+    name, title = "parrot", "Parrot"
+    linear, incremental = True, True
+    defaults = {"voice": "loud"}  # noqa: RUF012
+
+    def fit(self, data):
+        self.learn_one(data.train[-1:], data.truth[-1])
+
+    def learn_one(self, x, truth):
+        self.told = truth
+
+    def predict(self, rows, k=1):
+        return np.full(rows.shape[0], self.told)
+
+
+class Twin(Parrot):
+    """Cannot be told from a parrot."""
+
+
 class Hog(Peer):
     """Never comes to an end."""
 

@@ -7,11 +7,12 @@ import pytest
 from typer.testing import CliRunner
 
 from memorytree.cli import app
-from memorytree.lab import command, documents
+from memorytree.lab import command, documents, process
 from memorytree.lab.experiments import EXPERIMENTS, Plan
 from memorytree.lab.parts import Part
 from memorytree.lab.process import environment
 from memorytree.lab.results import Results
+from tests.lab import files
 from tests.lab.made_up import result
 
 cli = CliRunner()
@@ -147,6 +148,28 @@ def test_what_tells_of_more_runs_is_not_replaced(tmp_path, monkeypatch):
 
     assert cli.invoke(app, [*arguments, "--no-resume"]).exit_code == 0
     assert (tmp_path / "retrieval.json").read_bytes() != standing
+
+
+def test_it_is_said_when_the_data_are_others_than_those_of_kept_parts(tmp_path, monkeypatch):
+    monkeypatch.setattr(documents, "save", lambda figure, path: None)
+    monkeypatch.setattr(process, "measure", lambda peer, dataset, **_: result(Part(peer, dataset)))
+    data, moved = tmp_path / "data", tmp_path / "moved"
+    files.write(data / "flickr8k", "captions.csv", "a dog")
+
+    def said(folder):
+        where = ["--data", str(folder), "--out", str(tmp_path / "out")]
+        done = cli.invoke(app, ["lab", "run", "retrieval", "--seeds", "1", *where])
+        assert done.exit_code == 0, done.output
+        return f"flickr8k: parts were measured on other files than are in {folder}" in done.output
+
+    assert not said(data)
+    shutil.copytree(data, moved)
+    assert not said(moved)
+    files.write(moved / "flickr8k", "captions.csv", "another dog")
+    assert said(moved)
+    for kept in (tmp_path / "out" / "parts").rglob("*.json"):  # as parts were written before
+        kept.write_text(json.dumps({name: told for name, told in json.loads(kept.read_text()).items() if name != "files"}))
+    assert not said(moved)
 
 
 @pytest.mark.parametrize("standing", ["{half a fi", None])

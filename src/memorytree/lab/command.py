@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -29,6 +30,10 @@ Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="Experiments
 Data = Annotated[Path | None, typer.Option(help="Folder of the data sets (default: $MEMORYTREE_DATA).", file_okay=False)]
 Quick = Annotated[bool, typer.Option("--quick", help="Small made-up data, a few minutes in all (compiling included).")]
 Seeds = Annotated[int, typer.Option(min=1, help="How many seeds; systems of linear time have one.")]
+Peers = Annotated[
+    list[str] | None,
+    typer.Option("--peer", metavar="MODULE:CLASS", help="A system of your own beside the others; may be repeated."),
+]
 Out = Annotated[
     Path | None, typer.Option(help="Where results go (default: docs/results/lab in a checkout, else memorytree-lab).")
 ]
@@ -64,6 +69,7 @@ def run_some(
     data: Data = None,
     quick: Quick = False,
     seeds: Seeds = 5,
+    peer: Peers = None,
     out: Out = None,
     resume: Resume = True,
     jobs: Jobs = None,
@@ -77,7 +83,7 @@ def run_some(
         typer.echo(f"memorytree lab: no experiment {', '.join(unknown)}; there are {', '.join(EXPERIMENTS)}", err=True)
         raise typer.Exit(WRONG)
     chosen = [EXPERIMENTS[name] for name in dict.fromkeys(names)]
-    raise typer.Exit(_run(chosen, _plan(data, quick, seeds), out, resume, jobs, as_json))
+    raise typer.Exit(_run(chosen, _plan(data, quick, seeds, peer), out, resume, jobs, as_json))
 
 
 @app.command("all")
@@ -85,6 +91,7 @@ def run_all(
     data: Data = None,
     quick: Quick = False,
     seeds: Seeds = 5,
+    peer: Peers = None,
     out: Out = None,
     resume: Resume = True,
     jobs: Jobs = None,
@@ -93,7 +100,7 @@ def run_all(
     """Run all experiments, then build the page."""
     from memorytree.lab.experiments import EXPERIMENTS
 
-    code = _run(list(EXPERIMENTS.values()), _plan(data, quick, seeds), out, resume, jobs, as_json)
+    code = _run(list(EXPERIMENTS.values()), _plan(data, quick, seeds, peer), out, resume, jobs, as_json)
     if code != NOTHING:
         build_page(out, quick, as_json)
     raise typer.Exit(code)
@@ -117,15 +124,18 @@ def _in_checkout(here: Path) -> bool:
     return (here / "src" / "memorytree").is_dir() and (here / "docs" / "results").is_dir()
 
 
-def _plan(data: Path | None, quick: bool, seeds: int) -> Plan:
+def _plan(data: Path | None, quick: bool, seeds: int, peers: Sequence[str] | None) -> Plan:
     from memorytree.lab.datasets import data_folder
     from memorytree.lab.experiments import Plan
+    from memorytree.lab.peers import chosen
 
     folder = data_folder(data)
     if folder is not None and not folder.is_dir():
         named_by = "MEMORYTREE_DATA" if data is None else "--data"
         raise DataMissing(f"{named_by} names {folder}, which is not a folder; it should be that of the data sets")
-    return Plan(folder, quick, seeds)
+    if peers and not {"", os.getcwd()} & set(sys.path):
+        sys.path.insert(0, os.getcwd())  # as if this were `python -m memorytree`; the children look there too
+    return Plan(folder, quick, seeds, chosen(peers or ()))
 
 
 def _run(chosen: Sequence[Experiment], plan: Plan, out: Path | None, resume: bool, jobs: int | None, as_json: bool) -> int:
@@ -141,8 +151,14 @@ def _run(chosen: Sequence[Experiment], plan: Plan, out: Path | None, resume: boo
     if plan.data is None and not plan.quick:
         console.print("No folder of data sets: --data or MEMORYTREE_DATA names one. What needs data will be shown as such.")
     wanted = {experiment.name: list(experiment.parts(plan)) for experiment in chosen}
+    for peer in plan.peers:
+        if not any(part.peer == peer for own in wanted.values() for part in own):
+            console.print(f"{peer} can take part in none of these experiments.", style="yellow", highlight=False)
     parts = runner.in_order(part for own in wanted.values() for part in own)
     found, stopped = _finished(parts, plan, folder, resume, jobs, console)
+    for dataset in sorted(_changed(found, plan)):
+        said = f"{dataset}: parts were measured on other files than are in {plan.data}; --no-resume measures them again."
+        console.print(said, style="yellow", highlight=False, soft_wrap=True)
     context = circumstances(0, plan.quick)
     for experiment in chosen:
         results = Results({part: found[part] for part in wanted[experiment.name] if part in found})
@@ -186,13 +202,25 @@ def _finished(
         signal.signal(signal.SIGTERM, before)
 
 
+def _changed(found: Found, plan: Plan) -> set[str]:
+    """Data sets that had other files when parts were measured; parts that do not tell pass for unchanged."""
+    from memorytree.lab.datasets import files_of
+
+    now = {part.dataset: files_of(part.dataset, plan.data) for part in found}
+    noted = {(part.dataset, one["files"]) for part, one in found.items() if "files" in one}
+    return {dataset for dataset, files in noted if now[dataset] not in ("", files)}
+
+
 def measured(part: Part, plan: Plan) -> dict[str, Any]:
     """Run one part in a process of its own."""
+    from memorytree.lab.datasets import files_of
     from memorytree.lab.process import measure
 
-    return measure(
+    found = measure(
         part.peer, part.dataset, job=part.job, seed=part.seed, data=plan.data, quick=plan.quick, options=dict(part.options)
     )
+    files = files_of(part.dataset, plan.data)
+    return {**found, "files": files} if files else found
 
 
 def _show(found: dict[str, Any], console: Console) -> None:

@@ -123,8 +123,11 @@ def reason_against(name: str, plan: Plan, results: Results, out: Path, replace: 
     if before <= good:
         return ""
     path = out / f"{name}.json"
+    own = sorted({run["peer"] for run in standing["runs"] if ":" in run.get("peer", "")} - set(plan.peers))
+    theirs = f" (--peer {' --peer '.join(own)} among them)" if own else ""
     return (
-        f"{path} tells of {before} good runs, this is about {good}: it stays. To replace it, delete it or say --no-resume."
+        f"{path} tells of {before} good runs{theirs}, this is about {good}: it stays. "
+        "To replace it, delete it or say --no-resume."
     )
 
 

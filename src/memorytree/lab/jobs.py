@@ -27,6 +27,10 @@ POINTS = 30  # of a curve
 RANKED = 5  # labels that are ranked
 
 
+class Unsuited(InvalidOption):
+    """A data set that a peer cannot take."""
+
+
 def batch(kind: type[Peer], source: Source, seed: int, options: dict[str, Any]) -> dict[str, Any]:
     """Learn from all training rows, then be asked about the test rows: many at once, and one at a time."""
     data = source.load()
@@ -41,12 +45,12 @@ def batch(kind: type[Peer], source: Source, seed: int, options: dict[str, Any]) 
     note(**figures)
     k = RANKED if data.kind == "labels" else 1
     rows = read_as(peer, data.test_texts, data.test)
-    asked = peer.ready(rows)
-    query_s, found = cpu_of_one(lambda: peer.predict(asked, k), REPEATS, ENOUGH)
+    asked, repeats = peer.ready(rows), source.repeats(REPEATS)
+    query_s, found = cpu_of_one(lambda: peer.predict(asked, k), repeats, ENOUGH)
     figures["query_us"] = query_s / data.test.shape[0] * 1e6
     figures |= judged(peer, data, rows, found)
     note(**figures)
-    figures["call_us"] = call_us(peer, rows, k) if peer.batches else figures["query_us"]
+    figures["call_us"] = call_us(peer, rows, k, repeats) if peer.batches else figures["query_us"]
     return {**figures, "peak_bytes": peak_bytes()}
 
 
@@ -54,12 +58,12 @@ def suited(kind: type[Peer], data: Dataset) -> type[Peer]:
     """The peer, if it can take such data."""
     shape = "sparse" if data.sparse else "dense"
     if data.kind not in kind.kinds or shape not in kind.keys:
-        raise InvalidOption(
+        raise Unsuited(
             f"{kind.name} takes {' or '.join(sorted(kind.keys))} keys for {' or '.join(sorted(kind.kinds))}; "
             f"{data.name} has {shape} keys for {data.kind}"
         )
     if kind.reads == "texts" and data.texts is None:
-        raise InvalidOption(f"{kind.name} reads texts; {data.name} has none")
+        raise Unsuited(f"{kind.name} reads texts; {data.name} has none")
     return kind
 
 
@@ -78,13 +82,13 @@ def settled_bytes() -> int:
     return resident_bytes()
 
 
-def call_us(peer: Peer, rows: Any, k: int) -> float:
+def call_us(peer: Peer, rows: Any, k: int, repeats: int) -> float:
     """CPU µs of a call that asks about one row."""
     many = rows.shape[0] if hasattr(rows, "shape") else len(rows)
     calls = [peer.ready(rows[row : row + 1]) for row in range(min(SINGLY, many))]
     first_s, _ = cpu_seconds(lambda: [peer.predict(call, k) for call in calls[:FIRST]])
     calls = calls[: max(FIRST, int(FIRST * ENOUGH_SINGLY / max(first_s, 1e-9)))]
-    spent_s, _ = cpu_of_one(lambda: [peer.predict(call, k) for call in calls], REPEATS, ENOUGH_SINGLY)
+    spent_s, _ = cpu_of_one(lambda: [peer.predict(call, k) for call in calls], repeats, ENOUGH_SINGLY)
     return spent_s / len(calls) * 1e6
 
 

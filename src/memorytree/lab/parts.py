@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import memorytree
+from memorytree.lab import peers
 from memorytree.lab.measuring import PACKAGES, machine, versions
-from memorytree.lab.peers import PEERS
 
 # What came of a part and will not change by trying again; one that failed or whose peer is missing is tried again.
 FINAL = ("ok", "stopped")
@@ -26,7 +26,7 @@ class Part:
     """What determines one measurement.
 
     Attributes:
-        peer: who is measured, by its name in `memorytree.lab.peers`.
+        peer: who is measured, by its name in `memorytree.lab.peers`, or "package.module:Class".
         dataset: on what, by its name in `memorytree.lab.datasets`, or what a job of its own makes of the name.
         seed: orders the rows and fixes what is left to chance.
         job: "batch", "online", or "module:function" for a job of an experiment's own.
@@ -58,12 +58,14 @@ class Part:
         return (self.job, self.peer, self.dataset, self.options)
 
     def identity(self, quick: bool) -> dict[str, Any]:
-        """Everything that the result depends on, as plain data; a peer's own settings are part of that."""
-        settings = PEERS[self.peer].defaults if self.peer in PEERS else {}
+        """Everything that the result depends on, as plain data: a peer's own settings too, and the code of a user's own."""
+        own = ":" in self.peer
+        settings = peers.peer(self.peer).defaults if own or self.peer in peers.PEERS else {}
         plain = json.loads(json.dumps({**settings, **dict(self.options)}))  # as it will be read again: lists for tuples
         return {
             "peer": self.peer, "dataset": self.dataset, "seed": self.seed, "job": self.job,
             "options": plain, "quick": quick, "memorytree": memorytree.__version__,
+            **({"source": peers.source(peers.peer(self.peer))} if own else {}),
         }  # fmt: skip
 
 

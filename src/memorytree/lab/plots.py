@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # Okabe and Ito's palette, without its yellow, which is too light for lines on white.
-BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK, GREY = (
-    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#777777",
+BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK, GREY, BROWN = (
+    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#777777", "#6B3E12",
 )  # fmt: skip
 PALETTE = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK, GREY)
 MARKERS = "osD^vP*X<>hd"
@@ -79,9 +79,11 @@ def _sheet(width: float, height: float) -> Figure:
 
 
 def style_of(name: str, number: int) -> dict[str, Any]:
-    """Return colour, marker and dashes of a line: its own if it has some, or those of its number."""
+    """Return colour, marker and dashes of a line: its own if it has some, or those of its number; a user's peer is brown."""
     if name in STYLES:
         colour, marker, dashes = STYLES[name]
+    elif ":" in name:
+        colour, marker, dashes = BROWN, MARKERS[number % len(MARKERS)], "-"
     else:
         colour, marker = PALETTE[number % len(PALETTE)], MARKERS[number % len(MARKERS)]
         dashes = ("-", "--", ":")[number // len(PALETTE) % 3]

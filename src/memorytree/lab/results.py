@@ -68,6 +68,8 @@ def status(results: Iterable[Mapping[str, Any]]) -> str:
                 return f"stopped after {one['cpu_s']:,.0f} CPU s" if one.get("cpu_s") else "stopped"
             case "failed" if "DataMissing" in one.get("why", ""):
                 return "no data"
+            case "failed" if "Unsuited" in one.get("why", ""):
+                return "not suited"
             case "missing" | "failed" as word:
                 return str(word)
             case "ok":

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from memorytree.errors import InvalidOption
 from memorytree.lab.datasets import made, originals, standing, toys
-from memorytree.lab.datasets.base import KINDS, TEST_ROWS, Dataset, data_folder
+from memorytree.lab.datasets.base import KINDS, TEST_ROWS, Dataset, data_folder, files_of
 
-__all__ = ["KINDS", "NAMES", "TEST_ROWS", "Dataset", "Source", "data_folder", "load"]
+__all__ = ["KINDS", "NAMES", "TEST_ROWS", "Dataset", "Source", "data_folder", "files_of", "load"]
 
 QUICK_ROWS, QUICK_IMAGES = 1500, 1000
 
@@ -95,3 +95,7 @@ class Source:
     def load(self) -> Dataset:
         """The data set itself."""
         return load(self.name, self.folder, seed=self.seed, quick=self.quick)
+
+    def repeats(self, wanted: int) -> int:
+        """How often something that is timed is repeated: once in a quick run, whose times mean little."""
+        return 1 if self.quick else wanted

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from memorytree.errors import DataMissing
 
 KINDS = ("classes", "labels", "retrieval")
 TEST_ROWS = 2000
+FOLDERS = {"omniglot": "omniglot", "wikipara": "wikipara10k"}  # of sets that differ in their rows a class only
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,16 @@ def expect(folder: Path | None, name: str, origin: str) -> Path:
     if path is None:
         raise DataMissing(f"{Path(folder) / name} was not found, nor the same with .xz, .gz or .bz2 ({origin})")
     return path
+
+
+def files_of(name: str, folder: Path | None) -> str:
+    """A digest of the names and sizes of a data set's files, to notice when they are others; empty where there are none."""
+    family = re.sub(r"-\d+$", "", name)
+    here = Path(folder or "") / FOLDERS.get(family, name)
+    if folder is None or not here.is_dir():
+        return ""
+    told = sorted((path.name, path.stat().st_size) for path in here.iterdir() if path.is_file())
+    return hashlib.sha256(repr(told).encode()).hexdigest()[:10]
 
 
 def indicator(places: list[list[int]], width: int) -> Any:

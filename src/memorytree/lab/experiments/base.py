@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memorytree.lab.parts import Part
+from memorytree.lab.peers import Peer, peer
 from memorytree.lab.results import Results
 from memorytree.lab.tables import Table
 
@@ -17,15 +18,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Plan:
-    """What the user asked for: where the data are, whether to be quick, how many seeds."""
+    """What the user asked for: where the data are, whether to be quick, how many seeds, which peers beside the others."""
 
     data: Path | None = None
     quick: bool = False
     seeds: int = 5
+    peers: tuple[str, ...] = ()
 
     def over(self, linear: bool) -> range:
         """The seeds of a peer: one where its time is linear, or in a quick run."""
         return range(1 if linear or self.quick else self.seeds)
+
+    def systems(
+        self, standing: Sequence[str], kind: str, able: Callable[[type[Peer]], bool] = lambda kind: True
+    ) -> tuple[str, ...]:
+        """The systems that an experiment has, and behind them those peers of the user's that can take part, each once.
+
+        Args:
+            standing: the experiment's own.
+            kind: of its data sets.
+            able: whether a peer that takes this kind can do what is asked.
+        """
+        suited = [name for name in self.peers if kind in peer(name).kinds and able(peer(name))]
+        return tuple(dict.fromkeys((*standing, *suited)))
 
 
 @dataclass(frozen=True)

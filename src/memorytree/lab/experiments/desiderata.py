@@ -9,15 +9,14 @@ from typing import Any
 from memorytree.lab import plots, published
 from memorytree.lab.experiments.base import Claim, Experiment, Findings, Picture, Plan
 from memorytree.lab.experiments.fits import exponent
-from memorytree.lab.experiments.sets import title
+from memorytree.lab.experiments.sets import linear, title
 from memorytree.lab.experiments.verdicts import shown
 from memorytree.lab.parts import Part, options
-from memorytree.lab.peers import PEERS
 from memorytree.lab.results import Results, status
 from memorytree.lab.tables import Cell, Column, Table
 
 JOB = "memorytree.lab.trials.desiderata:trial"
-SIZES, QUICK_SIZES = (1_000, 3_000, 10_000, 30_000, 100_000), (500, 1_000, 2_000)
+SIZES, QUICK_SIZES = (1_000, 3_000, 10_000, 30_000, 100_000), (400, 1_200)
 SEEDED = 10_000  # larger sizes have one seed
 
 # When a figure earns a tick.
@@ -70,28 +69,35 @@ class Desiderata(Experiment):
 
     def parts(self, plan: Plan) -> Sequence[Part]:
         """Every system at every size; in a quick run all sizes in one part."""
-        peers = dict.fromkeys(peer for approach in APPROACHES for peer in (approach.peer, approach.before) if peer)
+        peers = dict.fromkeys(peer for approach in _approaches(plan) for peer in (approach.peer, approach.before) if peer)
         if plan.quick:
             return [Part(peer, "workload", 0, JOB, options(sizes=QUICK_SIZES)) for peer in peers]
         return [
             Part(peer, "workload", seed, JOB, options(sizes=(n,)), slow=n > 30_000 and _heavy(peer))
             for n in SIZES
             for peer in peers
-            for seed in plan.over(PEERS[peer].linear or n > SEEDED)
+            for seed in plan.over(linear(peer) or n > SEEDED)
         ]
 
     def findings(self, plan: Plan, results: Results) -> Findings:
         """The table of figures, the paper's ticks beside ours, and times against n."""
-        measured = {approach.name: Measured(approach, results) for approach in APPROACHES}
+        measured = {approach.name: Measured(approach, results) for approach in _approaches(plan)}
         found = Findings([_table(measured), _ticks(measured), _times(measured, "query_us"), _times(measured, "more_us")])
         found.pictures = [_picture(measured)]
-        found.claims = _claims(measured)
+        found.claims = _claims({approach.name: measured[approach.name] for approach in APPROACHES})
         found.elsewhere = _elsewhere(measured)
         return found
 
 
+def _approaches(plan: Plan) -> list[Approach]:
+    """Those of the paper, and the user's own that can take the workload."""
+    standing = {approach.peer: approach for approach in APPROACHES}
+    everyone = plan.systems(tuple(standing), "classes", lambda peer: "dense" in peer.keys)
+    return [standing.get(peer) or Approach(peer, peer) for peer in everyone]
+
+
 def _heavy(peer: str) -> bool:
-    return PEERS[peer].linear or peer.startswith("vw-memory-tree")
+    return linear(peer) or peer.startswith("vw-memory-tree")
 
 
 class Measured:
@@ -134,7 +140,7 @@ class Measured:
         """The error before feedback, at the largest n."""
         if self.largest is None:
             return Cell(status=self.status)
-        if PEERS[self.approach.peer].linear and self.approach.peer == "vw-oaa":
+        if self.approach.peer == "vw-oaa":
             return Cell(1 - 10 / self.largest, None, 1)
         if not self.approach.before:
             return self.at("error")
@@ -195,7 +201,8 @@ def _ticks(measured: Mapping[str, Measured]) -> Table:
     table = Table("Ticks: the paper's, then ours by the figures", [Column("approach"), *map(Column, published.DESIDERATA)])
     mark = {True: "✓", False: "✗", None: "–"}
     for name, one in measured.items():
-        papers = dict(zip(published.DESIDERATA, published.TICKS[one.approach.ticks or name], strict=True))
+        told = published.TICKS.get(one.approach.ticks or name, (None,) * len(published.DESIDERATA))
+        papers = dict(zip(published.DESIDERATA, told, strict=True))
         ours = one.ticks()
         table.add(name, *(f"{mark[papers[wish]]} / {mark[ours[wish]]}" for wish in published.DESIDERATA))
     table.note = (

@@ -8,11 +8,10 @@ from math import isfinite
 from memorytree.lab import plots, published
 from memorytree.lab.experiments.base import Claim, Experiment, Findings, Picture, Plan
 from memorytree.lab.experiments.pictures import against_time, batch_us
-from memorytree.lab.experiments.sets import sets_of, title
+from memorytree.lab.experiments.sets import linear, sets_of, title
 from memorytree.lab.experiments.system_tables import SystemTable
 from memorytree.lab.experiments.verdicts import Pair, against, against_best, better_elsewhere, judged, shown
 from memorytree.lab.parts import Part
-from memorytree.lab.peers import PEERS
 from memorytree.lab.results import Results
 from memorytree.lab.tables import Column, Table
 
@@ -54,20 +53,19 @@ class FewShot(Experiment):
         """Every system on every set."""
         return [
             Part(peer, dataset, seed, slow=peer in LINEAR and dataset not in SMALL)
-            for peer in CHEAP_FIRST
+            for peer in plan.systems(CHEAP_FIRST, "classes")
             for dataset in sets_of("classes", plan, SETS)
-            for seed in plan.over(PEERS[peer].linear)
+            for seed in plan.over(linear(peer))
         ]
 
     def findings(self, plan: Plan, results: Results) -> Findings:
         """Tables by set, an overview, the bar chart, and error against time."""
         sets = sorted(sets_of("classes", plan, SETS), key=_family)
-        found = Findings([_overview(results, sets), *(_table(results, dataset) for dataset in sets)])
-        found.pictures = [_chart(results, sets), _cloud(results, sets)]
+        everyone, others, charted = (plan.systems(some, "classes") for some in (EVERYONE, (*EXACT, *LINEAR), CHARTED))
+        found = Findings([_overview(results, sets, everyone), *(_table(results, dataset, everyone) for dataset in sets)])
+        found.pictures = [_chart(results, sets, charted), _cloud(results, sets, everyone)]
         found.claims = _claims(results, sets)
-        found.elsewhere = better_elsewhere(results, sets, (*EXACT, *LINEAR), figure="error", what="error") + _faster(
-            results, sets
-        )
+        found.elsewhere = better_elsewhere(results, sets, others, figure="error", what="error") + _faster(results, sets)
         return found
 
 
@@ -76,15 +74,15 @@ def _family(dataset: str) -> tuple[str, int]:
     return name, int(shots) if shots.isdecimal() else 0
 
 
-def _overview(results: Results, sets: Sequence[str]) -> Table:
+def _overview(results: Results, sets: Sequence[str], everyone: Sequence[str]) -> Table:
     table = Table("Test error", [Column("system"), *(Column(name, "less") for name in sets)])
-    for peer in EVERYONE:
+    for peer in everyone:
         table.add(title(peer), *(results.cell("error", peer=peer, dataset=name) for name in sets))
     return table
 
 
-def _table(results: Results, dataset: str) -> Table:
-    made = SystemTable(results, dataset, EVERYONE)
+def _table(results: Results, dataset: str, everyone: Sequence[str]) -> Table:
+    made = SystemTable(results, dataset, everyone)
     made.mean("test error", "error", "less")
     made.mean("bits", "entropy_reduction", "more")
     made.least("ms a query", "query_us", 1e-3)
@@ -96,13 +94,13 @@ def _table(results: Results, dataset: str) -> Table:
     return made.table(f"Paper: {published.FEW_SHOT_SOURCE}.")
 
 
-def _chart(results: Results, sets: Sequence[str]) -> Picture:
+def _chart(results: Results, sets: Sequence[str], charted: Sequence[str]) -> Picture:
     def bits(peer: str, dataset: str) -> float | None:
         value = results.mean("entropy_reduction", peer=peer, dataset=dataset)
         return value if value is not None and isfinite(value) else None
 
-    heights = {title(peer): [bits(peer, dataset) for dataset in sets] for peer in CHARTED}
-    figure = plots.bars(sets, heights, "bits above the constant answer", {title(peer): peer for peer in CHARTED})
+    heights = {title(peer): [bits(peer, dataset) for dataset in sets] for peer in charted}
+    figure = plots.bars(sets, heights, "bits above the constant answer", {title(peer): peer for peer in charted})
     caption = (
         "Entropy reduction on test rows, higher is better: compare our default (solid blue) with the other systems of "
         "logarithmic time; no bar means that nothing was right, or not run."
@@ -110,10 +108,10 @@ def _chart(results: Results, sets: Sequence[str]) -> Picture:
     return Picture("bits", caption, figure)
 
 
-def _cloud(results: Results, sets: Sequence[str]) -> Picture:
+def _cloud(results: Results, sets: Sequence[str], everyone: Sequence[str]) -> Picture:
     shown = [name for name in ("omniglot-15", "wikipara-3", "clinc150") if name in sets] or sets[:1]
     caption = "Error against the time of a query: down and left is better."
-    return Picture("time", caption, against_time(results, shown, EVERYONE, "error", "test error"))
+    return Picture("time", caption, against_time(results, shown, everyone, "error", "test error"))
 
 
 def _claims(results: Results, sets: Sequence[str]) -> list[Claim]:

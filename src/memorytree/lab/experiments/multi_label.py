@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from memorytree.lab import published
 from memorytree.lab.experiments.base import Claim, Experiment, Findings, Picture, Plan
 from memorytree.lab.experiments.pictures import against_time
-from memorytree.lab.experiments.sets import sets_of
+from memorytree.lab.experiments.sets import linear, sets_of
 from memorytree.lab.experiments.system_tables import SystemTable
 from memorytree.lab.experiments.verdicts import against, better_elsewhere, judged
 from memorytree.lab.parts import Part
-from memorytree.lab.peers import PEERS
 from memorytree.lab.results import Results
 from memorytree.lab.tables import Table
 
@@ -44,25 +43,25 @@ class MultiLabel(Experiment):
         return [
             Part(peer, dataset, seed, slow=peer in SLOW and dataset != "bibtex")
             for dataset in sets_of("labels", plan, SETS)
-            for peer in EVERYONE
-            for seed in plan.over(PEERS[peer].linear)
+            for peer in plan.systems(EVERYONE, "labels")
+            for seed in plan.over(linear(peer))
         ]
 
     def findings(self, plan: Plan, results: Results) -> Findings:
         """A table for each set, and precision against time."""
         sets = sets_of("labels", plan, SETS)
-        found = Findings([_table(results, dataset) for dataset in sets])
+        everyone, others = (plan.systems(some, "labels") for some in (EVERYONE, (*OTHERS, *LINEAR)))
+        found = Findings([_table(results, dataset, everyone) for dataset in sets])
         caption = "The first label's precision against time: up and left is better."
-        found.pictures = [Picture("", caption, against_time(results, sets, EVERYONE, "p1", "P@1"))]
+        found.pictures = [Picture("", caption, against_time(results, sets, everyone, "p1", "P@1"))]
         found.claims = _claims(results, sets)
-        others = (*OTHERS, *LINEAR)
         for figure, what, more in (("hamming", "Hamming loss", False), ("p1", "P@1", True), ("p5", "P@5", True)):
             found.elsewhere += better_elsewhere(results, sets, others, figure=figure, what=what, more=more)
         return found
 
 
-def _table(results: Results, dataset: str) -> Table:
-    made = SystemTable(results, dataset, EVERYONE)
+def _table(results: Results, dataset: str, everyone: Sequence[str]) -> Table:
+    made = SystemTable(results, dataset, everyone)
     made.mean("Hamming loss", "hamming", "less")
     for k in (1, 3, 5):
         made.mean(f"P@{k}", f"p{k}", "more")

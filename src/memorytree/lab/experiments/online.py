@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 from memorytree.lab import plots
 from memorytree.lab.experiments.base import Claim, Experiment, Findings, Picture, Plan
-from memorytree.lab.experiments.sets import sets_of, title
+from memorytree.lab.experiments.sets import linear, sets_of, title
 from memorytree.lab.experiments.verdicts import Pair, against_best, judged
 from memorytree.lab.parts import Part
-from memorytree.lab.peers import PEERS
 from memorytree.lab.results import Results
 from memorytree.lab.tables import Column, Table
 
@@ -39,20 +38,26 @@ class Online(Experiment):
         return [
             Part(peer, dataset, seed, job="online", slow=peer in LINEAR)
             for dataset in sets_of("classes", plan, SETS)
-            for peer in EVERYONE
-            for seed in plan.over(PEERS[peer].linear)
+            for peer in _everyone(plan)
+            for seed in plan.over(linear(peer))
         ]
 
     def findings(self, plan: Plan, results: Results) -> Findings:
         """A table for each set, the two curves, and who is ahead."""
         sets = sets_of("classes", plan, SETS)
-        found = Findings([_table(results, dataset) for dataset in sets])
-        found.pictures = [_curves(results, sets, 1), _curves(results, sets, 2)]
+        everyone = _everyone(plan)
+        found = Findings([_table(results, dataset, everyone) for dataset in sets])
+        found.pictures = [_curves(results, sets, everyone, place) for place in (1, 2)]
         found.claims = _claims(results, sets)
         return found
 
 
-def _table(results: Results, dataset: str) -> Table:
+def _everyone(plan: Plan) -> Sequence[str]:
+    """Who can learn row by row."""
+    return plan.systems(EVERYONE, "classes", lambda peer: peer.incremental)
+
+
+def _table(results: Results, dataset: str, everyone: Sequence[str]) -> Table:
     heads = [
         Column("learner"),
         Column("seeds"),
@@ -61,19 +66,19 @@ def _table(results: Results, dataset: str) -> Table:
         Column("CPU s"),
     ]
     table = Table(dataset, heads)
-    for peer in EVERYONE:
+    for peer in everyone:
         wanted = {"peer": peer, "dataset": dataset}
         error, bits = results.cell("error", **wanted), results.cell("entropy_reduction", **wanted)
         table.add(title(peer), results.runs(**wanted), error, bits, results.least("cpu_s", **wanted))
     return table
 
 
-def _curves(results: Results, sets: Sequence[str], place: int) -> Picture:
+def _curves(results: Results, sets: Sequence[str], everyone: Sequence[str], place: int) -> Picture:
     """The curve of the first seed of everyone: errors (1) or bits (2) against rows seen."""
     panels = []
     for dataset in sets:
         panel = plots.Panel(dataset, "rows seen", ("progressive error", "bits")[place - 1], logx=True)
-        for peer in EVERYONE:
+        for peer in everyone:
             curves = [one["curve"] for one in results.of(peer=peer, dataset=dataset) if one.get("curve")]
             points = [(point[0], point[place]) for curve in curves[:1] for point in curve if point[place] is not None]
             panel.lines.append(plots.Line(title(peer), points, peer))

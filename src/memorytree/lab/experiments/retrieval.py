@@ -42,17 +42,18 @@ class Retrieval(Experiment):
         return [
             Part(peer, dataset, seed)
             for dataset in sets_of("retrieval", plan, SETS)
-            for peer in EVERYONE
+            for peer in plan.systems(EVERYONE, "retrieval")
             for seed in plan.over(linear=False)
         ]
 
     def findings(self, plan: Plan, results: Results) -> Findings:
         """A table for each set, and reward against time."""
         sets = sets_of("retrieval", plan, SETS)
-        found = Findings([_table(results, dataset) for dataset in sets])
-        found.pictures = [_cloud(results, sets)]
+        everyone, others = (plan.systems(some, "retrieval") for some in (EVERYONE, OTHERS))
+        found = Findings([_table(results, dataset, everyone) for dataset in sets])
+        found.pictures = [_cloud(results, sets, everyone)]
         found.claims = _claims(results, sets)
-        found.elsewhere = better_elsewhere(results, sets, OTHERS, figure="reward", what="reward", more=True)
+        found.elsewhere = better_elsewhere(results, sets, others, figure="reward", what="reward", more=True)
         return found
 
 
@@ -64,8 +65,8 @@ def speedup(results: Results, peer: str, over: str, dataset: str) -> Cell:
     return Cell(other.value / one.value, None, min(one.runs, other.runs))
 
 
-def _table(results: Results, dataset: str) -> Table:
-    made = SystemTable(results, dataset, EVERYONE, runs="splits")
+def _table(results: Results, dataset: str, everyone: Sequence[str]) -> Table:
+    made = SystemTable(results, dataset, everyone, runs="splits")
     made.mean("reward", "reward", "more")
     made.mean("centred", "centred", "more")
     made.least("ms a query", "query_us", 1e-3)
@@ -89,9 +90,9 @@ def _over_kd(stand_in: str) -> str:
     return " and ".join(f"{times:,.0f} ({system})" if times else f"none ({system})" for system, times in over.items())
 
 
-def _cloud(results: Results, sets: Sequence[str]) -> Picture:
+def _cloud(results: Results, sets: Sequence[str], everyone: Sequence[str]) -> Picture:
     caption = "Reward against the time of a query: up and left is better."
-    return Picture("", caption, against_time(results, sets, EVERYONE, "reward", "mean reward"))
+    return Picture("", caption, against_time(results, sets, everyone, "reward", "mean reward"))
 
 
 def _claims(results: Results, sets: Sequence[str]) -> list[Claim]:

@@ -23,6 +23,15 @@ def title(peer: str) -> str:
     return peers.peer(peer).title
 
 
+def linear(peer: str) -> bool:
+    """Whether a peer's time is linear.
+
+    >>> linear("vw-oaa"), linear("ours")
+    (True, False)
+    """
+    return peers.peer(peer).linear
+
+
 def sets_of(kind: str, plan: Plan, standing: Sequence[str]) -> Sequence[str]:
     """The sets of a kind: the standing ones and the paper's own, if their folders are there, or a small one made here."""
     if plan.quick:

@@ -13,8 +13,8 @@ A peer of your own is a class of a few lines. This one answers with the class wh
             return (self.means @ rows.T - (self.means**2).sum(axis=1)[:, None] / 2).argmax(axis=0)
 
 `measure("package.module:NearestMean", "omniglot-15")` runs it; `PEERS[NearestMean.name] = NearestMean` gives it a name, so
-that `measure("nearest-mean", "omniglot-15")` does too. Each run is a process of its own, which imports the class: it must be
-in a module. docs/lab.md shows the whole of it.
+that `measure("nearest-mean", "omniglot-15")` does too, and `memorytree lab run few-shot --peer package.module:NearestMean`
+has it in the tables. Each run is a process of its own, which imports the class: it must be in a module. See docs/lab.md.
 """
 
 from __future__ import annotations

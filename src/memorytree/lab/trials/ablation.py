@@ -59,7 +59,7 @@ def tree(kind: Any, source: Source, seed: int, options: dict[str, Any]) -> dict[
         beam = settings.pop("beam", 1)
         best(stored(few(data), seed, **settings), data.test, beam)
         insert_s, held = cpu_seconds(partial(stored, data, seed, **settings))
-        query_s, found = cpu_of_one(partial(best, held, data.test, beam), REPEATS, ENOUGH)
+        query_s, found = cpu_of_one(partial(best, held, data.test, beam), source.repeats(REPEATS), ENOUGH)
         points.append(
             {
                 "value": value,
@@ -130,7 +130,7 @@ def classifier(kind: Any, source: Source, seed: int, options: dict[str, Any]) ->
         small = few(data)
         MemoryTreeClassifier(**settings).fit(small.train, small.truth).predict(data.test)
         fit_s, model = cpu_seconds(partial(MemoryTreeClassifier(**settings).fit, data.train, data.truth))
-        query_s, found = cpu_of_one(partial(model.predict, data.test), REPEATS, ENOUGH)
+        query_s, found = cpu_of_one(partial(model.predict, data.test), source.repeats(REPEATS), ENOUGH)
         wrong = float(np.mean(found != data.test_truth))
         us = query_s / data.test.shape[0] * 1e6
         points.append({"value": value, "error": wrong, "query_us": us, "fit_s": fit_s, "memories": len(model.memory_)})
@@ -146,7 +146,7 @@ def scorer(kind: Any, source: Source, seed: int, options: dict[str, Any]) -> dic
         held = stored(data, seed, scorer=value)
         before = error(data, best(held, data.test, options["beam"]), data.test_truth)
         learn_s, _ = cpu_seconds(partial(taught, held, data, options["beam"], options["k"]))
-        query_s, found = cpu_of_one(partial(best, held, data.test, options["beam"]), REPEATS, ENOUGH)
+        query_s, found = cpu_of_one(partial(best, held, data.test, options["beam"]), source.repeats(REPEATS), ENOUGH)
         us = query_s / data.test.shape[0] * 1e6
         after = error(data, found, data.test_truth)
         points.append({"value": value, "before": before, "error": after, "query_us": us, "learn_s": learn_s})

@@ -17,7 +17,7 @@ from memorytree.lab.trials.consistency import own_key_error
 
 DIMS, TELLING, SPREAD = 64, 16, 0.6  # of 64 features 16 tell classes apart, the others only distract
 ROWS_A_CLASS, WORDS = 10, 16
-ASKED, OWN, MORE = 1000, 1000, 200
+ASKED, OWN, MORE, REPEATS = 1000, 1000, 200, 3
 KEY_BYTES = 4 * DIMS
 
 
@@ -55,13 +55,12 @@ def trial(kind: type[Peer], source: Source, seed: int, options: dict[str, Any]) 
     settings = {name: value for name, value in options.items() if name != "sizes"}
     found: list[dict[str, Any]] = []
     for n in sizes:
-        found.append(_one(kind, workload(n, seed), seed, settings))
+        found.append(_one(kind(seed, **settings), workload(n, seed), source.repeats(REPEATS)))
         note(sizes=found)
     return {"sizes": found, "peak_bytes": peak_bytes()}
 
 
-def _one(kind: type[Peer], data: Dataset, seed: int, settings: dict[str, Any]) -> dict[str, Any]:
-    peer = kind(seed, **settings)
+def _one(peer: Peer, data: Dataset, repeats: int) -> dict[str, Any]:
     peer.prepare(data)
     before = settled_bytes()
     fit_s = max(_cpu_s(lambda: peer.fit(data)) - peer.uncounted_s, 0.0)
@@ -69,7 +68,7 @@ def _one(kind: type[Peer], data: Dataset, seed: int, settings: dict[str, Any]) -
     if held is None:
         held = max(settled_bytes() - before, 0)
     asked = peer.ready(read_as(peer, data.test_texts, data.test))
-    query_s, answers = cpu_of_one(lambda: peer.predict(asked), 3, 10)
+    query_s, answers = cpu_of_one(lambda: peer.predict(asked), repeats, 10)
     return {
         "n": data.rows,
         "query_us": query_s / ASKED * 1e6,

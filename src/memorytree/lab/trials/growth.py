@@ -30,7 +30,7 @@ def grow(kind: Any, source: Source, seed: int, options: dict[str, Any]) -> dict[
         values = labels.tolist()
         spent, _ = cpu_seconds(partial(tree.insert_many, keys, values), clock=time.thread_time)
         insert_s, left, last_us = insert_s + spent, left - len(keys), spent / len(keys) * 1e6
-    query_s, _ = cpu_of_one(lambda: tree.query_many(queries, k=1, threads=1), REPEATS, 10)
+    query_s, _ = cpu_of_one(lambda: tree.query_many(queries, k=1, threads=1), source.repeats(REPEATS), 10)
     stats = tree.stats()
     shape = {name: getattr(stats, name) for name in ("depth", "average_depth", "leaves", "leaf_limit", "router_error")}
     heavier = [level.heavier_side for level in stats.levels]
