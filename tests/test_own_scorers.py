@@ -166,12 +166,18 @@ def test_a_scorer_is_not_given_where_none_is_asked_for(tmp_path):
         MemoryTree.load(tmp_path / "tree", scorer="cosine")
 
 
-def test_features_of_another_length_are_refused():
-    tree = MemoryTree(scorer=minus_distance, seed=0)
-    tree.insert([1.0, 2.0], "a", features=[1.0])
-    with pytest.raises(InvalidOption, match="have 1"):
-        tree.insert([1.0, 3.0], "b", features=[1.0, 2.0])
-    assert tree.query([1.0, 2.0], k=2).values == ["a"]
+def test_features_that_some_lack_are_zeros():
+    seen = []
+
+    def scorer(x, keys, features):
+        seen.append(features.tolist())
+        return -np.arange(len(keys))
+
+    tree = MemoryTree(scorer=scorer, seed=0)
+    for value, features in (("a", [1.0]), ("b", [1.0, 2.0]), ("c", None)):
+        tree.insert([1.0, 2.0], value, features=features)
+    tree.query([1.0, 2.0], k=3)
+    assert sorted(seen[0]) == [[0.0, 0.0], [1.0, 0.0], [1.0, 2.0]]
 
 
 def test_asking_a_linear_scorer_changes_nothing(rng):

@@ -2,7 +2,7 @@
 
 A scorer is a function `(x, keys, features) -> scores`, or an object whose method `score` is one. x is the key asked for,
 keys those of the candidates (a matrix, scipy's where keys are sparse), features what was given with their values (a matrix,
-with zeros for a memory that was given none; None where nothing was). Routing finds the candidates, all memories of the
+with zeros where a memory was given fewer or none; None where nothing was). Routing finds the candidates, all memories of the
 leaves looked into; the scorer only ranks them. An object may also have `learn(x, keys, features, rewards)`, called with the
 memories that were rewarded, and `arrays()` and `adopt(arrays)`, by which what it has learned is saved and comes back.
 """
@@ -93,12 +93,6 @@ class ScoredCore(CoreAround):
         """A core with trees of its own and the same scorer, which belongs to the user."""
         return ScoredCore(self.base.copy(), self.scorer, self.features)
 
-    def admit(self, features: np.ndarray) -> None:
-        """Refuse features of another length than those that are there: a scorer gets them as one matrix."""
-        there = next(iter(self.features.values()), features[0])
-        if len(there) != features.shape[1]:
-            raise InvalidOption(f"a value has {features.shape[1]} features, those of this tree have {len(there)}")
-
     def lore(self) -> dict[str, np.ndarray]:
         """What the scorer has learned, if it can tell."""
         return self.scorer.arrays() if hasattr(self.scorer, "arrays") else {}
@@ -130,11 +124,14 @@ class ScoredCore(CoreAround):
             keys = _rows([arrays["key_weights"][s] for s in spans], [arrays["key_features"][s] for s in spans], columns)
         else:
             keys = arrays["keys"][slots]
-        given = [self.features.get(id) for id in ids]
-        width = max((len(row) for row in given if row is not None), default=0)
+        given = [self.features.get(id, ()) for id in ids]
+        width = max(map(len, given), default=0)
         if not width:
             return keys, None
-        return keys, np.stack([np.zeros(width, np.float32) if row is None else row for row in given])
+        features = np.zeros((len(ids), width), np.float32)
+        for row, numbers in zip(features, given, strict=True):
+            row[: len(numbers)] = numbers
+        return keys, features
 
     def _scores(self, x: Any, ids: list[int]) -> np.ndarray:
         keys, features = self._candidates(ids, x.shape[1] if self.base.sparse else 0)
