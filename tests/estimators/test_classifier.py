@@ -85,6 +85,22 @@ def test_a_memory_that_is_removed_has_no_vote(digits):
     assert all(hit.value != y[0] for hit in model.recall(X[:1])[0][:5])
 
 
+@pytest.mark.parametrize("supervision", ["none", "labels"])
+@pytest.mark.parametrize("id", [None, 5000])
+def test_memories_that_others_put_in_have_no_say(digits, supervision, id):
+    X, y = digits[0][:150], digits[1][:150]
+    model = MemoryTreeClassifier(supervision=supervision, passes=1, random_state=0).fit(X, y)
+    expected = model.predict(X[:1])
+    model.memory_.insert(X[0], 11, id=id)
+    assert model.predict(X[:1]) == expected
+    assert all(hit.id < 150 for hit in model.recall(X[:1])[0])
+    model.partial_fit(X[:50] + 1, y[:50])
+    assert set(model.predict(X).tolist()) <= set(y.tolist())
+    for _ in range(20):
+        model.memory_.insert(X[0], 11)
+    np.testing.assert_allclose(model.predict_proba(X[:1]).sum(), 1)  # of its own memories none is among those found
+
+
 def test_nothing_left_to_predict_from():
     model = MemoryTreeClassifier(random_state=0).fit([[0.0], [1.0]], [0, 1])
     for id in model.memory_:

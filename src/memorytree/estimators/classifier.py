@@ -136,7 +136,7 @@ class MemoryTreeClassifier(Remembering):
                 self._learn(X[rows], codes[rows], None, not self._dense or len(self.memory_) >= ENOUGH_KEYS)
             self._store(X[rows], codes[rows], None)
             if self._follow() and self.supervision == "labels":
-                ids = np.array(list(self.memory_))
+                ids = self._own_ids()
                 self._learn(np.stack([self.memory_.key(id) for id in ids.tolist()]), self._labels[ids], ids, False)
             first = rows.stop
         return self
@@ -166,7 +166,7 @@ class MemoryTreeClassifier(Remembering):
         self.memory_ = self._face(**self._settings)
         self._known: dict[Any, int] = {}
         self._names: list[Any] = []
-        self._labels = np.empty(1024, np.int64)  # the label of each memory, by its id
+        self._labels = np.full(1024, NONE, np.int64)  # the label of each memory, by its id
         self._model: Any = ClassModel(0) if self._dense else SparseClassModel()
         self._settled = 0  # how many keys the space was found from in which the model's weights are
         self._planted = 0  # memories when the trees were last planted
@@ -198,7 +198,7 @@ class MemoryTreeClassifier(Remembering):
         else:
             ids = self.memory_.insert_many(X, names, ids=ids, labels=labels)
         while len(self._labels) <= ids.max():
-            self._labels = np.concatenate([self._labels, np.empty_like(self._labels)])
+            self._labels = np.concatenate([self._labels, np.full_like(self._labels, NONE)])
         self._labels[ids] = codes
         self._model.join(codes, ids, self._view(X))
 
@@ -227,7 +227,10 @@ class MemoryTreeClassifier(Remembering):
             k = min(k, REWARDED) if self.supervision == "reward" else k
         k = min(k, max(len(self.memory_), 1))
         beam = self.beam or (math.ceil(2.5 * math.log2(len(self.memory_) + 2)) if self._dense else 1)
-        return self.memory_.query_many(X, k, beam=beam, exclude=exclude)
+        return self._own_hits(self.memory_.query_many(X, k, beam=beam, exclude=exclude))
+
+    def _notes(self) -> np.ndarray:
+        return self._labels
 
     def _view(self, X: Any) -> Any:
         """What the model of the classes sees of rows: the learned space, or the sparse rows themselves."""
@@ -242,8 +245,13 @@ class MemoryTreeClassifier(Remembering):
         hits = self._ask(X)
         if self.supervision != "labels":
             labels = np.where(hits.ids == NONE, NONE, self._labels[hits.ids])
-            return labels, np.eye(1, labels.shape[1]).repeat(len(labels), axis=0)
-        return self._model.score(hits.ids, hits.scores, self._labels, self._view(X))
+            chances = np.eye(1, labels.shape[1]).repeat(len(labels), axis=0)
+        else:
+            labels, chances = self._model.score(hits.ids, hits.scores, self._labels, self._view(X))
+        # Where nothing was found but what others put in, all that is known is which label is the most frequent.
+        silent = labels[:, 0] == NONE
+        labels[silent, 0], chances[silent, 0] = self._model.counts.argmax(), 1.0
+        return labels, chances
 
     def predict(self, X: Any) -> np.ndarray:
         """The likeliest label of each row."""

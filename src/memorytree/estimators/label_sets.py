@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
+from memorytree.engine.state import NONE
 from memorytree.errors import InvalidOption
 
 DENSE, SPARSE, LISTS = "a dense matrix", "a sparse matrix", "lists of labels"
@@ -160,19 +161,20 @@ class SetsById:
     """The label set of every memory, by its id, as arrays that kernels take."""
 
     def __init__(self) -> None:
-        self.starts, self.sizes = np.zeros(1024, np.int64), np.zeros(1024, np.int64)
+        self.starts, self.sizes = np.full(1024, NONE, np.int64), np.zeros(1024, np.int64)
         self.pool = np.empty(1024, np.int32)
         self.used = 0
 
     @property
     def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(starts, sizes, pool): memory `id` has pool[starts[id] : starts[id] + sizes[id]]."""
+        """(starts, sizes, pool): memory `id` has pool[starts[id] : starts[id] + sizes[id]]; NONE where nobody knows."""
         return self.starts, self.sizes, self.pool
 
     def add(self, ids: np.ndarray, bounds: np.ndarray, numbers: np.ndarray) -> None:
         """Memories with these ids have come, with these label sets."""
         while len(self.starts) <= ids.max(initial=0):
-            self.starts, self.sizes = (np.concatenate([one, np.zeros_like(one)]) for one in (self.starts, self.sizes))
+            self.starts = np.concatenate([self.starts, np.full_like(self.starts, NONE)])
+            self.sizes = np.concatenate([self.sizes, np.zeros_like(self.sizes)])
         while len(self.pool) < self.used + len(numbers):
             self.pool = np.concatenate([self.pool, np.empty_like(self.pool)])
         self.pool[self.used : self.used + len(numbers)] = numbers
@@ -182,7 +184,7 @@ class SetsById:
     def keep(self, ids: np.ndarray) -> None:
         """Let go of the label sets of all other memories."""
         bounds, numbers = self.of(ids)
-        self.sizes[:] = 0
+        self.starts[:], self.sizes[:] = NONE, 0
         self.pool, self.used = np.empty(max(1024, 2 * len(numbers)), np.int32), 0
         self.add(ids, bounds, numbers)
 

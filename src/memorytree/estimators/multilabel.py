@@ -220,7 +220,7 @@ class MemoryTreeMultilabelClassifier(Remembering):
         self._came += len(labels)
         if self.capacity is not None and self._came >= self._tidied + self.capacity:
             self._tidied = self._came
-            self._sets.keep(np.array(list(self.memory_), np.int64))
+            self._sets.keep(self._own_ids())
             self._model.recount(self._sets.pool[: self._sets.used])
 
     def _teach(self, hits: HitMatrix, truth: tuple[np.ndarray, np.ndarray]) -> None:
@@ -244,7 +244,7 @@ class MemoryTreeMultilabelClassifier(Remembering):
 
     def _learn_again(self) -> None:
         """Learn the scores of labels once more from all that is remembered."""
-        ids = np.array(list(self.memory_))
+        ids = self._own_ids()
         keys = np.stack([self.memory_.key(id) for id in ids.tolist()])
         self._learn_scores(keys, self._sets.of(ids), ids, 1)
 
@@ -264,10 +264,10 @@ class MemoryTreeMultilabelClassifier(Remembering):
     def _ask(self, X: Any, exclude: Any = None) -> HitMatrix:
         """The memories that fit each row."""
         beam = self.beam or (math.ceil(2.5 * math.log2(len(self.memory_) + 2)) if self._dense else 1)
-        hits = self.memory_.query_many(X, self._k(), beam=beam, exclude=exclude)
-        # Nothing is known of the labels of memories that somebody else put in.
-        hits.ids[hits.ids >= len(self._sets.starts)] = NONE
-        return hits
+        return self._own_hits(self.memory_.query_many(X, self._k(), beam=beam, exclude=exclude))
+
+    def _notes(self) -> np.ndarray:
+        return self._sets.starts
 
     def _similarities(self, hits: HitMatrix) -> np.ndarray:
         """What the votes of memories weigh."""

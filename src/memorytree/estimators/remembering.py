@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from memorytree.engine.state import NONE
 from memorytree.hits import HitMatrix, Hits
 
 
@@ -26,6 +27,29 @@ class Remembering(ClassifierMixin, BaseEstimator):
 
     def _ask(self, X: Any) -> HitMatrix:
         raise NotImplementedError
+
+    def _notes(self) -> np.ndarray:
+        """What is noted of the labels of each memory, by its id; NONE where the estimator did not store it."""
+        raise NotImplementedError
+
+    def _is_own(self, ids: np.ndarray) -> np.ndarray:
+        """Whether the estimator stored these memories; it knows nothing of the labels of those that others put in."""
+        notes = self._notes()
+        return (ids != NONE) & (ids < len(notes)) & (notes[np.minimum(ids, len(notes) - 1)] != NONE)
+
+    def _own_ids(self) -> np.ndarray:
+        """The memories that are there and that the estimator stored."""
+        ids = np.array(list(self.memory_), np.int64)
+        return ids[self._is_own(ids)]
+
+    def _own_hits(self, hits: HitMatrix) -> HitMatrix:
+        """Hits without those that others put in: they have no say."""
+        strange = (hits.ids != NONE) & ~self._is_own(hits.ids)
+        if strange.any():
+            hits.ids[strange], hits.scores[strange] = NONE, -np.inf
+            order = np.argsort(strange, axis=1, kind="stable")
+            hits.ids, hits.scores = (np.take_along_axis(one, order, axis=1) for one in (hits.ids, hits.scores))
+        return hits
 
     def _asked(self, X: Any) -> Any:
         """Rows that are asked for, checked."""
