@@ -16,8 +16,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from memorytree.errors import InvalidOption
-from memorytree.estimators import MemoryTreeClassifier
+from memorytree.errors import InvalidKey, InvalidOption
+from memorytree.estimators import MemoryTreeClassifier, MemoryTreeMultilabelClassifier
 
 
 @parametrize_with_checks([MemoryTreeClassifier(passes=1), MemoryTreeClassifier(supervision="none")])
@@ -107,6 +107,34 @@ def test_nothing_left_to_predict_from():
         model.memory_.remove(id)
     with pytest.raises(NotFittedError, match="removed"):
         model.predict([[0.0]])
+
+
+def test_a_failed_call_leaves_the_model_as_it_was(digits):
+    X, y = digits[0][:200], digits[1][:200]
+    model = MemoryTreeClassifier(passes=1, random_state=0).fit(X, y)
+    before = model.predict_proba(X)
+    late = np.concatenate([X[:150], X[:1] * 1e16])  # the last row is too large for a key
+    with pytest.raises(InvalidKey):
+        model.partial_fit(late, np.full(151, 77))
+    with pytest.raises(InvalidKey):
+        model.fit(X * 1e16, y)
+    with pytest.raises(InvalidKey):
+        model.partial_fit(scipy.sparse.csr_matrix(X), np.full(200, 77))
+    with pytest.raises(InvalidOption):
+        model.set_params(capacity=0).fit(X[:, :3], y)
+    assert len(model.memory_) == 200
+    assert model.n_features_in_ == 64
+    assert model.classes_.tolist() == list(range(10))
+    np.testing.assert_array_equal(model.predict_proba(X), before)
+
+
+def test_a_failed_first_call_settles_nothing():
+    X = np.eye(3)
+    for model in (MemoryTreeClassifier(random_state=0), MemoryTreeMultilabelClassifier(random_state=0)):
+        with pytest.raises(InvalidKey):
+            model.partial_fit(X * 1e16, np.eye(3, dtype=int) if "Multi" in type(model).__name__ else [0, 1, 2])
+        assert not hasattr(model, "n_features_in_")
+        assert not hasattr(model, "memory_")
 
 
 def test_new_classes_may_come_at_any_time(digits):

@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from memorytree import MemoryTree
-from memorytree.errors import InvalidOption
+from memorytree.errors import InvalidKey, InvalidOption
 from memorytree.estimators import MemoryTreeMultilabelClassifier
 from memorytree.estimators.metrics import hamming_loss, micro_f1, precision_at
 
@@ -326,6 +326,11 @@ def test_a_failed_call_leaves_the_model_as_it_was(rows, model):
         with pytest.raises(InvalidOption):
             twin.partial_fit(X[:2], wrong)
         assert twin.predict(test) == before
+    with pytest.raises(InvalidKey):
+        twin.partial_fit(1e16 * X[:2], [["junk"]] * 2)
+    with pytest.raises(InvalidKey):
+        twin.fit(1e16 * X[:, :5], lists)
+    assert twin.predict(test) == before
     assert "junk" not in twin.classes_.tolist()
     with pytest.raises(InvalidOption, match="rows need"):
         twin.score(test, lists[:1])

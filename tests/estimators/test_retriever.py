@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from memorytree.errors import InvalidOption, InvalidReward, MemoryTreeError
+from memorytree.errors import InvalidKey, InvalidOption, InvalidReward, MemoryTreeError
 from memorytree.estimators import MemoryTreeRetriever, text_keys
 from tests.test_values import KINDS, closeness, planted
 
@@ -165,7 +165,10 @@ def test_what_is_wrong_is_said_and_nothing_is_learned():
     assert retriever.memory_._core.aims.lessons == 0
     with pytest.raises(InvalidOption, match="400 memories need"):
         retriever.fit(keys, features=np.ones((3, 2)))
+    with pytest.raises(InvalidKey):
+        retriever.fit(1e16 * keys[:, :3])
     assert len(retriever.memory_) == 400  # as it was
+    assert retriever.retrieve(keys[:1]).ids.shape == (1, 1)
     with pytest.raises(InvalidOption, match="once"):
         retriever.fit(keys, range(400), values=range(400))
     with pytest.raises(ValueError, match="features"):

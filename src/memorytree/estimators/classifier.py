@@ -9,13 +9,12 @@ import numpy as np
 import scipy.sparse
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
 
 from memorytree.cores import ENOUGH_KEYS
 from memorytree.engine.state import NONE
 from memorytree.errors import InvalidOption
 from memorytree.estimators.classes import ClassModel
-from memorytree.estimators.remembering import Remembering
+from memorytree.estimators.remembering import Remembering, all_or_nothing
 from memorytree.estimators.sparse_classes import SparseClassModel
 from memorytree.forest import MemoryForest
 from memorytree.hits import HitMatrix
@@ -92,6 +91,7 @@ class MemoryTreeClassifier(Remembering):
 
     # ---- learning
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any) -> Self:
         """Remember all rows, then go over them `passes` times, each time without a row's own memory."""
         X, y = self._checked(X, y, reset=True)
@@ -113,6 +113,7 @@ class MemoryTreeClassifier(Remembering):
                     self.memory_.learn()
         return self
 
+    @all_or_nothing
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
         """Learn from more rows, then remember them.
 
@@ -147,7 +148,7 @@ class MemoryTreeClassifier(Remembering):
             raise InvalidOption(f"supervision must be one of {', '.join(SUPERVISION)}, not {self.supervision!r}")
         if self.passes is not None:
             whole("passes", self.passes, 0)
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float32, np.float64], reset=reset)
+        X, y = self._rows(X, y, reset=reset)
         check_classification_targets(y)
         return X, np.asarray(y)
 

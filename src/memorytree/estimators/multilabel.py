@@ -9,7 +9,6 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import validate_data
 
 from memorytree.cores import ENOUGH_KEYS
 from memorytree.engine.state import NONE
@@ -17,7 +16,7 @@ from memorytree.errors import InvalidOption
 from memorytree.estimators.label_sets import LabelNames, SetsById, taken
 from memorytree.estimators.labels import CANDIDATES, LabelModel
 from memorytree.estimators.metrics import micro_f1
-from memorytree.estimators.remembering import Remembering
+from memorytree.estimators.remembering import Remembering, all_or_nothing
 from memorytree.hits import HitMatrix
 from memorytree.options import whole
 from memorytree.progress import track
@@ -105,6 +104,7 @@ class MemoryTreeMultilabelClassifier(Remembering):
 
     # ---- learning
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any) -> Self:
         """Remember all rows, teach the memory which of them belong together, then learn the scores of labels.
 
@@ -124,6 +124,7 @@ class MemoryTreeMultilabelClassifier(Remembering):
         self._learn_scores(X, sets, np.arange(X.shape[0]), self.passes)
         return self
 
+    @all_or_nothing
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
         """Learn from more rows, then remember them.
 
@@ -159,11 +160,10 @@ class MemoryTreeMultilabelClassifier(Remembering):
         whole("neighbors", self.neighbors, 1)
         if self.beam is not None:
             whole("beam", self.beam, 1)
-        return validate_data(self, X, accept_sparse="csr", dtype=[np.float32, np.float64], reset=reset)
+        return self._rows(X, reset=reset)
 
     def _start(self, X: Any, Y: Any) -> tuple[np.ndarray, np.ndarray]:
-        """An empty memory for rows and labels like these; returns the labels as numbers. What is wrong shows first, so that
-        a model that was fitted stays as it was."""
+        """An empty memory for rows and labels like these; returns the labels as numbers."""
         if Y is None:
             raise InvalidOption("requires y to be passed, but the target y is None")
         names = LabelNames(Y)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -11,6 +13,30 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from memorytree.engine.state import NONE
 from memorytree.hits import HitMatrix, Hits
+from memorytree.keys import kind_for
+
+ROWS: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float32, np.float64]}
+"""What scikit-learn is to make of the rows it checks."""
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def all_or_nothing(method: Method) -> Method:
+    """A method after whose errors the estimator is what it was. What was there before is not to be written to until nothing
+    can be wrong any more; what the method makes anew is let go."""
+
+    @wraps(method)
+    def guarded(self: Any, *args: Any, **options: Any) -> Any:
+        before = vars(self).copy()
+        try:
+            return method(self, *args, **options)
+        except Exception:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+    return guarded  # type: ignore[return-value]
 
 
 class Remembering(ClassifierMixin, BaseEstimator):
@@ -51,10 +77,17 @@ class Remembering(ClassifierMixin, BaseEstimator):
             hits.ids, hits.scores = (np.take_along_axis(one, order, axis=1) for one in (hits.ids, hits.scores))
         return hits
 
+    def _rows(self, X: Any, y: Any = "no_validation", *, reset: bool) -> Any:
+        """Rows that are to be learned from, checked by scikit-learn and as keys; with labels if they are given."""
+        checked = validate_data(self, X, y, reset=reset, **ROWS)
+        X = checked[0] if isinstance(checked, tuple) else checked
+        (kind_for(X) if reset else self.memory_._keys).many(X)
+        return checked
+
     def _asked(self, X: Any) -> Any:
         """Rows that are asked for, checked."""
         check_is_fitted(self, "memory_")
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float32, np.float64], reset=False)
+        X = validate_data(self, X, reset=False, **ROWS)
         if not len(self.memory_):
             raise NotFittedError("all memories have been removed: there is nothing to predict from")
         return X

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from memorytree.engine.state import NONE
 from memorytree.errors import InvalidOption, InvalidReward
+from memorytree.estimators.remembering import ROWS, all_or_nothing
 from memorytree.hits import HitMatrix, Hits
 from memorytree.options import rewards_for, whole
 from memorytree.progress import track
@@ -79,6 +80,7 @@ class MemoryTreeRetriever(BaseEstimator):
 
     # ---- storing
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any = None, *, values: Iterable[Any] | None = None, features: Any = None) -> Self:
         """Forget everything, then store rows.
 
@@ -93,10 +95,10 @@ class MemoryTreeRetriever(BaseEstimator):
         scorer = "values" if features is not None else "metric"
         memory = MemoryTree(scorer=scorer, capacity=self.capacity, reroutes=1, seed=int(chance.randint(2**31)))
         self._store(memory, 0, X, y, values, features)
-        # What is wrong has shown by now; before, a retriever that was fitted stays as it was.
         self.memory_, self._chance, self._described, self._count = memory, chance, features is not None, X.shape[0]
         return self
 
+    @all_or_nothing
     def partial_fit(self, X: Any, y: Any = None, *, values: Iterable[Any] | None = None, features: Any = None) -> Self:
         """Store more rows; features are needed if the first ones had some."""
         if not hasattr(self, "memory_"):
@@ -124,7 +126,7 @@ class MemoryTreeRetriever(BaseEstimator):
     def _checked(self, X: Any, reset: bool) -> Any:
         whole("passes", self.passes, 0)
         whole("beam", self.beam, 1)
-        return validate_data(self, X, accept_sparse="csr", dtype=[np.float32, np.float64], reset=reset)
+        return validate_data(self, X, reset=reset, **ROWS)
 
     # ---- asking
 
