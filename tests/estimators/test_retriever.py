@@ -96,6 +96,18 @@ def test_without_features_rewards_teach_how_to_compare_keys(kind):
     assert error() < before
 
 
+def test_rows_that_come_in_groups_are_found_all_the_same():
+    rng = np.random.default_rng(0)
+    keys = np.zeros((2400, 12))
+    keys[:1200, :6], keys[1200:, 6:] = rng.normal(size=(2, 1200, 6))
+    asked = keys + 0.01 * rng.normal(size=keys.shape)
+    found = MemoryTreeRetriever(random_state=0).fit(keys).retrieve(asked).ids[:, 0] == np.arange(2400)
+    assert min(found[:1200].mean(), found[1200:].mean()) > 0.7
+    few = MemoryTreeRetriever(capacity=1300, random_state=0).fit(keys, values=[f"row {i}" for i in range(2400)])
+    assert sorted(few.memory_) == list(range(1100, 2400))
+    assert few.memory_[1100] == "row 1100"
+
+
 def test_no_more_than_its_capacity_and_nothing_that_was_removed():
     retriever, keys, features = fitted("sparse", capacity=300)
     assert len(retriever.memory_) == 300

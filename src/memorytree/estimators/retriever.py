@@ -16,7 +16,7 @@ from memorytree.engine.state import NONE
 from memorytree.errors import InvalidOption, InvalidReward
 from memorytree.estimators.remembering import ROWS, all_or_nothing
 from memorytree.hits import HitMatrix, Hits
-from memorytree.options import rewards_for, whole
+from memorytree.options import listed, rewards_for, whole
 from memorytree.progress import track
 from memorytree.tree import MemoryTree
 
@@ -91,11 +91,23 @@ class MemoryTreeRetriever(BaseEstimator):
             features: a row of numbers for each value, that describe it.
         """
         X = self._checked(X, reset=True)
-        chance = check_random_state(self.random_state)
-        scorer = "values" if features is not None else "metric"
-        memory = MemoryTree(scorer=scorer, capacity=self.capacity, reroutes=1, seed=int(chance.randint(2**31)))
-        self._store(memory, 0, X, y, values, features)
-        self.memory_, self._chance, self._described, self._count = memory, chance, features is not None, X.shape[0]
+        n, chance = X.shape[0], check_random_state(self.random_state)
+        settings: dict[str, Any] = {
+            "scorer": "values" if features is not None else "metric",
+            "reroutes": 1,
+            "seed": int(chance.randint(2**31)),
+            "capacity": self.capacity,
+        }
+        self.memory_ = MemoryTree(**settings)
+        if features is not None or scipy.sparse.issparse(X):
+            self._store(0, X, y, values, features)
+        else:
+            # How dense rows are compared is found from all of them, whatever order they came in.
+            values = _values(n, 0, y, values)
+            first = 0 if self.capacity is None else max(0, n - self.capacity)
+            order = first + chance.permutation(n - first)
+            self.memory_ = MemoryTree.build(X[order], [values[i] for i in order.tolist()], ids=order, **settings)
+        self._chance, self._described, self._count = chance, features is not None, n
         return self
 
     @all_or_nothing
@@ -106,22 +118,14 @@ class MemoryTreeRetriever(BaseEstimator):
         X = self._checked(X, reset=False)
         if (features is not None) != self._described:
             raise InvalidOption(f"these rows have {'' if self._described else 'no '}features: give all of them or none")
-        self._store(self.memory_, self._count, X, y, values, features)
+        self._store(self._count, X, y, values, features)
         self._count += X.shape[0]
         return self
 
-    def _store(self, memory: MemoryTree, count: int, X: Any, y: Any, values: Any, features: Any) -> None:
-        if y is not None and values is not None:
-            raise InvalidOption("give the values once: as values= or as y")
-        values = y if values is None else values
+    def _store(self, count: int, X: Any, y: Any, values: Any, features: Any) -> None:
         numbers = np.arange(count, count + X.shape[0])
-        memory.insert_many(
-            X,
-            numbers.tolist() if values is None else values,
-            ids=numbers,
-            features=features,
-            progress=bool(self.verbose),
-        )
+        values = _values(X.shape[0], count, y, values)
+        self.memory_.insert_many(X, values, ids=numbers, features=features, progress=bool(self.verbose))
 
     def _checked(self, X: Any, reset: bool) -> Any:
         whole("passes", self.passes, 0)
@@ -173,6 +177,17 @@ class MemoryTreeRetriever(BaseEstimator):
         if not self._described:
             self.memory_.learn()
         return self
+
+
+def _values(rows: int, count: int, y: Any, values: Any) -> list[Any]:
+    """The values of rows, by default their numbers, of which `count` have come before."""
+    if y is not None and values is not None:
+        raise InvalidOption("give the values once: as values= or as y")
+    given = y if values is None else values
+    listing = list(range(count, count + rows)) if given is None else listed(given)
+    if len(listing) != rows:
+        raise InvalidOption(f"{rows} rows need as many values, not {len(listing)}")
+    return listing
 
 
 def _rewards(reward: Any, rows: np.ndarray, hits: HitMatrix) -> np.ndarray:
