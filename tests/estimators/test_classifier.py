@@ -174,6 +174,24 @@ def test_a_drifting_stream_within_its_capacity():
 
 
 @pytest.mark.parametrize("supervision", ["none", "reward", "labels"])
+def test_a_stream_that_moves_to_other_features(supervision):
+    """What told the classes apart says nothing later on; what tells them apart then was always zero before."""
+    rng = np.random.default_rng(0)
+    centers = 2 * rng.normal(size=(2, 5, 10))
+    model = MemoryTreeClassifier(capacity=200, supervision=supervision, random_state=0)
+
+    def rows(phase, n):
+        labels, X = rng.integers(5, size=n), np.zeros((n, 20))
+        X[:, 10 * phase : 10 * phase + 10] = centers[phase][labels] + rng.normal(size=(n, 10))
+        return X, labels
+
+    for phase in range(2):
+        for _ in range(12):
+            model.partial_fit(*rows(phase, 50))
+        assert model.score(*rows(phase, 300)) > 0.9
+
+
+@pytest.mark.parametrize("supervision", ["none", "reward", "labels"])
 def test_sparse_rows(supervision):
     X, y = texts(900)
     model = MemoryTreeClassifier(supervision=supervision, random_state=0).fit(X[:700], y[:700])

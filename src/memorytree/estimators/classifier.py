@@ -10,7 +10,6 @@ import scipy.sparse
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 
-from memorytree.cores import ENOUGH_KEYS
 from memorytree.engine.state import NONE
 from memorytree.errors import InvalidOption
 from memorytree.estimators.classes import ClassModel
@@ -134,7 +133,7 @@ class MemoryTreeClassifier(Remembering):
             # A small memory takes few rows at a time, so that it learns from each.
             rows = slice(first, first + max(1, min(BATCH, len(self.memory_) // 16)))
             if self.supervision != "none" and len(self.memory_):
-                self._learn(X[rows], codes[rows], None, not self._dense or len(self.memory_) >= ENOUGH_KEYS)
+                self._learn(X[rows], codes[rows], None, self._knows_enough())
             self._store(X[rows], codes[rows], None)
             if self._follow() and self.supervision == "labels":
                 ids = self._own_ids()
@@ -169,7 +168,7 @@ class MemoryTreeClassifier(Remembering):
         self._names: list[Any] = []
         self._labels = np.full(1024, NONE, np.int64)  # the label of each memory, by its id
         self._model: Any = ClassModel(0) if self._dense else SparseClassModel()
-        self._settled = 0  # how many keys the space was found from in which the model's weights are
+        self._settled = 0  # how many memories had come when the space was found in which the model's weights are
         self._planted = 0  # memories when the trees were last planted
         self._dtype: Any = None  # of the labels
 

@@ -10,7 +10,6 @@ import numpy as np
 import scipy.sparse
 from sklearn.utils import check_random_state
 
-from memorytree.cores import ENOUGH_KEYS
 from memorytree.engine.state import NONE
 from memorytree.errors import InvalidOption
 from memorytree.estimators.label_sets import LabelNames, SetsById, taken
@@ -144,7 +143,7 @@ class MemoryTreeMultilabelClassifier(Remembering):
             if len(self.memory_):
                 hits = self._ask(X[rows])
                 self._learn(hits, truth, self._view(X[rows]), self._came + np.arange(len(rows)))
-                if not self._dense or len(self.memory_) >= ENOUGH_KEYS:
+                if self._knows_enough():
                     self._teach(hits, truth)
             self._store(X[rows], truth, None)
             if self._follow():
@@ -182,7 +181,7 @@ class MemoryTreeMultilabelClassifier(Remembering):
         self._model = LabelModel(len(names), 0 if self._dense else X.shape[1])
         self._came = 0  # how many rows have come
         self._tidied = 0  # and how many of them when the label sets of forgotten ones were last let go
-        self._settled = 0  # how many keys the space was found from in which the model's weights are
+        self._settled = 0  # how many memories had come when the space was found in which the model's weights are
         self._planted = 0  # memories when the trees were last planted
         return sets
 
