@@ -215,6 +215,15 @@ def test_dense_rows():
     assert hamming_loss(Y[600:], stream.predict(X[600:])) < 0.8 * nothing
 
 
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+def test_very_few_dense_rows(scale):
+    X = scale * np.array([[0.0, 0.0], [0.0, 1.0], [10.0, 10.0], [10.0, 11.0]])
+    model = MemoryTreeMultilabelClassifier(random_state=0).partial_fit(X, [["low"], ["low"], ["high"], ["high"]])
+    labels, chances = model.predict_topk(X, 2)
+    assert labels[:, 0].tolist() == ["low", "low", "high", "high"]
+    assert np.all(chances[:, 0] > chances[:, 1] + 0.2)
+
+
 def test_the_memories_behind_a_prediction(rows, model):
     X, Y = rows[:2]
     [hits] = model.recall(X[5:6])

@@ -270,7 +270,14 @@ class MemoryTreeMultilabelClassifier(Remembering):
 
     def _similarities(self, hits: HitMatrix) -> np.ndarray:
         """What the votes of memories weigh."""
-        return np.exp(DENSE_SHARPNESS * (hits.scores - 1)) if self._dense else hits.scores
+        if not self._dense:
+            return hits.scores
+        if self.memory_._core.space.settled:
+            return np.exp(DENSE_SHARPNESS * (hits.scores - 1))
+        # So few memories that there is no space yet: they are compared by distance, beside the nearest of them.
+        distances = np.where(hits.ids == NONE, 0, -hits.scores)
+        usual = distances.sum(axis=1, keepdims=True) / np.maximum((hits.ids != NONE).sum(axis=1, keepdims=True), 1)
+        return np.exp(DENSE_SHARPNESS * (distances[:, :1] - distances) / np.maximum(usual, 1e-30)).astype(np.float32)
 
     def _view(self, X: Any) -> Any:
         """What the linear weights see of rows, as a sparse batch: the learned space, or the sparse rows themselves."""
