@@ -215,6 +215,20 @@ def test_dense_rows():
     assert hamming_loss(Y[600:], stream.predict(X[600:])) < 0.8 * nothing
 
 
+def test_a_row_that_has_nothing_in_common_with_any_memory_gets_no_label():
+    rng = np.random.default_rng(0)
+    topics = rng.integers(4, size=100)
+    X = scipy.sparse.csr_matrix(np.concatenate([np.eye(4)[topics], np.zeros((100, 4))], axis=1))
+    model = MemoryTreeMultilabelClassifier(random_state=0).fit(X, [[f"topic {topic}"] for topic in topics])
+    strange = scipy.sparse.csr_matrix(np.eye(8)[[7]])
+    for row in (strange, scipy.sparse.csr_matrix((1, 8))):
+        assert model.predict(row) == [[]]
+        labels, chances = model.predict_topk(row, 2)
+        assert labels.tolist() == [[None, None]]
+        assert chances.tolist() == [[0, 0]]
+    assert model.predict(X[:4] + scipy.sparse.vstack([strange] * 4)) == [[f"topic {topic}"] for topic in topics[:4]]
+
+
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
 def test_very_few_dense_rows(scale):
     X = scale * np.array([[0.0, 0.0], [0.0, 1.0], [10.0, 10.0], [10.0, 11.0]])

@@ -292,6 +292,9 @@ class MemoryTreeMultilabelClassifier(Remembering):
         """For each row its candidates, as numbers, and their probabilities, highest first; -1 behind the last."""
         X = self._asked(X)
         hits = self._ask(X)
+        if not self._dense:
+            # What is returned for a row that has nothing in common with any memory says nothing about it.
+            hits.ids[hits.scores[:, 0] == 0] = NONE
         return self._model.score(self._sets.arrays, hits.ids, self._similarities(hits), self._view(X))
 
     def predict(self, X: Any) -> Any:
@@ -303,8 +306,9 @@ class MemoryTreeMultilabelClassifier(Remembering):
     def predict_topk(self, X: Any, k: int = 5) -> tuple[np.ndarray, np.ndarray]:
         """The k likeliest labels of each row and their probabilities: two arrays of n x k, highest first.
 
-        Where memories bring fewer than k labels (never more than 32 are looked at), what is left has probability 0 and, for
-        a label, -1 where labels are whole numbers (as columns are), otherwise None.
+        Where memories bring fewer than k labels (never more than 32 are looked at, and none where a sparse row has nothing in
+        common with any memory), what is left has probability 0 and, for a label, -1 where labels are whole numbers (as
+        columns are), otherwise None.
         """
         k = whole("k", k, 1)
         found, chances = self._chances(X)
