@@ -119,6 +119,19 @@ def test_every_way_to_write_labels_gives_the_same_model(rows, model):
     np.testing.assert_allclose(listed.decision_function(test).toarray(), model.decision_function(test).toarray(), atol=1e-9)
 
 
+def test_an_indicator_matrix_of_objects_is_one(rows):
+    X, Y, test, _ = rows
+    mixed = Y[:60].astype(object)
+    mixed[:, 0] = mixed[:, 0].astype(bool)
+    model = MemoryTreeMultilabelClassifier(passes=1, random_state=0)
+    expected = clone(model).fit(X[:60], Y[:60]).predict(test)
+    np.testing.assert_array_equal(clone(model).fit(X[:60], mixed).predict(test), expected)
+    with pytest.raises(InvalidOption, match="as an array"):
+        model.fit(X[:60], Y[:60].tolist())
+    assert model.partial_fit(X[:1], [[0, 1]]).predict(X[:1]) == [[0, 1]]
+    model.partial_fit(X[1:3], [[0, 1], [1, 0]])  # they have been labels from the beginning
+
+
 def test_the_likeliest_labels_and_their_scores(rows, model):
     test = rows[2]
     labels, scores = model.predict_topk(test, 30)

@@ -6,7 +6,8 @@ the labels knows them as numbers: columns, or in the order in which they first c
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sized
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,10 @@ class LabelNames:
     def __init__(self, Y: Any):
         Y = as_array(Y)
         self.kind = kind_of(Y)
+        if self.kind == LISTS and are_flags(Y):
+            raise InvalidOption(
+                "labels are lists of one length that hold only 0 and 1: if they are an indicator matrix, give it as an array"
+            )
         self.dtype: Any = Y.dtype if self.kind != LISTS else None
         self.width = 0  # of the widest indicator matrix so far
         self.names: list[Any] = []  # by number, where labels came in lists
@@ -140,8 +145,25 @@ def as_array(Y: Any) -> Any:
         return Y
     if hasattr(Y, "__array__"):
         array = np.asarray(Y)
+        if array.dtype == object and array.ndim == 2 and all(is_flag(one) for one in array.flat):
+            return array.astype(np.int64)
         return list(array) if array.dtype.kind in "USO" else array
     return list(Y) if isinstance(Y, Iterable) and not isinstance(Y, str | bytes) else Y
+
+
+def is_flag(one: Any) -> bool:
+    """Whether something may stand in an indicator matrix."""
+    return isinstance(one, Real | np.bool_) and one in (0, 1)
+
+
+def are_flags(Y: Any) -> bool:
+    """Whether lists can hardly be labels: each has two or more, only 0 and 1, and as many as all the others."""
+    rows = [row for row in Y if isinstance(row, Sized) and not isinstance(row, str | bytes)]
+    lengths = {len(row) for row in rows}
+    if len(rows) != len(Y) or len(lengths) != 1 or lengths == {1} or lengths == {0}:
+        return False
+    # A single row may well have both labels.
+    return all(is_flag(one) for row in rows for one in row) and (len(rows) > 1 or len(set(rows[0])) < len(rows[0]))
 
 
 def kind_of(Y: Any) -> str:
