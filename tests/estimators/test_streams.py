@@ -59,10 +59,32 @@ def test_features_that_come_and_go():
         model.predict_one({"a": "red"})
 
 
-def test_what_river_asks_of_a_classifier():
+@pytest.mark.parametrize("bad", [{}, {"a": "red"}, {"a": float("nan")}, {"a": 1e16}])
+def test_a_bad_first_row_settles_nothing(bad):
+    model = StreamClassifier(seed=0)
+    with pytest.raises(InvalidKey):
+        model.learn_one(bad, "x")
+    assert model.predict_one({"b": 1.0}) is None
+    model.learn_one({"b": 1.0}, "x")
+    model.learn_one({"b": -1.0}, "y")
+    assert model.predict_one({"b": 0.9}) == "x"
+
+
+def test_words_that_no_earlier_row_had():
+    model = StreamClassifier(seed=0, sparse=True)
+    for words, label in [("", "none"), ("river water", "river"), ("money loan", "money"), ("leaf root", "tree")]:
+        model.learn_one(dict.fromkeys(words.split(), 1), label)
+    with pytest.raises(InvalidKey, match="must be numbers"):
+        model.learn_one({"branch": "green"}, "tree")
+    assert model.predict_one({"leaf": 1, "unheard": 1}) == "tree"
+    assert model.predict_one({"loan": 1, "water": 0}) == "money"
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_what_river_asks_of_a_classifier(sparse):
     from river.checks import yield_checks
 
-    model = StreamClassifier(seed=0)
+    model = StreamClassifier(seed=0, sparse=sparse)
     for check in yield_checks(model):
         check(model.clone())
 
