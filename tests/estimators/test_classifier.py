@@ -223,6 +223,19 @@ def test_any_type_of_label(labels):
     assert model.predict(X).dtype == names.dtype
 
 
+def test_labels_stay_of_the_kind_they_were():
+    X, names = np.eye(3), np.array(["a", "b", "c"])
+    model = MemoryTreeClassifier(random_state=0).partial_fit(X, [0, 1, 2])
+    for more in ({"y": names}, {"y": [0, 1, 2], "classes": names}, {"y": [0, 1, 2], "classes": [[1, 2], [3, 4]]}):
+        with pytest.raises(InvalidOption, match="kind|list of labels"):
+            model.partial_fit(X, **more)
+    assert model.partial_fit(X + 1, [0.5, 1, 2]).classes_.tolist() == [0, 0.5, 1, 2]
+    words = MemoryTreeClassifier(random_state=0).partial_fit(X, names.astype(object), classes=["d"])
+    assert words.partial_fit(X, names).classes_.tolist() == ["a", "b", "c", "d"]
+    with pytest.raises(InvalidOption, match="numbers and texts"):
+        words.partial_fit(X, [0, 1, 2])
+
+
 def test_the_same_random_state_gives_the_same_model(digits):
     X, y = digits[0][:500], digits[1][:500]
     one, two = (MemoryTreeClassifier(passes=1, random_state=7).fit(X, y) for _ in range(2))

@@ -21,6 +21,8 @@ from memorytree.options import whole
 from memorytree.progress import track
 from memorytree.tree import MemoryTree
 
+# Labels of different kinds would become one another's texts; objects are texts, or scikit-learn refuses them.
+KINDS = {"U": "texts", "O": "texts", "S": "bytes"}
 SUPERVISION = ("none", "reward", "labels")
 # Rows that are looked at together before any of them teaches.
 BATCH = 64
@@ -125,9 +127,7 @@ class MemoryTreeClassifier(Remembering):
         X, y = self._checked(X, y, reset=new)
         if new:
             self._start(X)
-        if classes is not None:
-            self._codes(np.asarray(classes))
-        codes = self._codes(y)
+        codes = self._codes(y, () if classes is None else classes)
         first = 0
         while first < len(codes):
             # A small memory takes few rows at a time, so that it learns from each.
@@ -172,10 +172,17 @@ class MemoryTreeClassifier(Remembering):
         self._planted = 0  # memories when the trees were last planted
         self._dtype: Any = None  # of the labels
 
-    def _codes(self, y: np.ndarray) -> np.ndarray:
-        """Labels as numbers, in the order in which they first came."""
-        self._dtype = y.dtype if self._dtype is None else np.promote_types(self._dtype, y.dtype)
-        for name in y.tolist():
+    def _codes(self, y: np.ndarray, expected: Any = ()) -> np.ndarray:
+        """Labels as numbers, in the order in which they first came; those expected are noted before."""
+        expected = np.asarray(expected) if len(expected) else y[:0]
+        if expected.ndim != 1:
+            raise InvalidOption(f"classes must be a list of labels, not an array of shape {expected.shape}")
+        dtypes = [expected.dtype, y.dtype, y.dtype if self._dtype is None else self._dtype]
+        kinds = {KINDS.get(dtype.kind, "numbers") for dtype in dtypes}
+        if len(kinds) > 1:
+            raise InvalidOption(f"labels are all of one kind, not {' and '.join(sorted(kinds))}")
+        self._dtype = np.result_type(*dtypes)
+        for name in [*expected.tolist(), *y.tolist()]:
             if name not in self._known:
                 self._known[name] = len(self._names)
                 self._names.append(name)
