@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 import pytest
+import scipy.sparse
+from sklearn.linear_model import SGDClassifier
 
 from memorytree.errors import InvalidKey
 from memorytree.estimators import MemoryTreeClassifier, StreamClassifier, progressive
@@ -47,6 +49,18 @@ def test_classes_in_clusters_are_learned_from_few_rows(rng):
     assert stream.mistakes == batch.mistakes
     assert stream.error < 0.15
     assert stream.entropy_reduction > 3
+
+
+def test_models_of_scikit_learn(rng):
+    y = rng.integers(3, size=60)
+    X = 5 * np.eye(3)[y] + rng.normal(size=(60, 3))
+    model = MemoryTreeClassifier(random_state=0).fit(X, y)
+    assert progressive(model, zip(X[:1], y[:1], strict=True)).mistakes == 0  # it is asked before it learns
+    assert progressive(SGDClassifier(random_state=0), zip(X, y, strict=True), classes=[0, 1, 2]).error < 0.3
+    rows = scipy.sparse.csr_array(X)
+    stream = [(rows[i], y[i]) for i in range(60)]
+    assert stream[0][0].ndim == 1
+    assert progressive(MemoryTreeClassifier(random_state=0), stream).error < 0.3
 
 
 def test_features_that_come_and_go():
