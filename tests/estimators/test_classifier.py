@@ -245,6 +245,11 @@ def test_the_same_random_state_gives_the_same_model(digits):
 def test_more_trees_and_bad_settings(digits):
     X, y = digits[0][:500], digits[1][:500]
     assert MemoryTreeClassifier(trees=3, passes=1, random_state=0).fit(X, y).score(X, y) > 0.9
-    for bad in ({"supervision": "teacher"}, {"passes": -1}, {"neighbors": 0}):
-        with pytest.raises(InvalidOption):
-            MemoryTreeClassifier(**bad).fit(X, y).predict(X)
+    bad = [{"supervision": "teacher"}, {"passes": -1}, {"neighbors": 0}, {"neighbors": None}, {"beam": 0}, {"beam": 2.5}]
+    for options in [*bad, {"trees": 0}, {"trees": 1.5}, {"capacity": 0}]:
+        with pytest.raises(InvalidOption, match=next(iter(options))):
+            MemoryTreeClassifier(**{"supervision": "none", **options}).fit(X, y)
+    with pytest.raises(InvalidOption, match="trees=1"):
+        MemoryTreeClassifier(trees=2, supervision="reward").fit(scipy.sparse.csr_matrix(X), y)
+    with pytest.raises(InvalidOption, match="beam"):
+        MemoryTreeClassifier(passes=0).fit(X[:20], y[:20]).set_params(beam=0).predict(X)

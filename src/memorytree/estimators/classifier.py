@@ -145,10 +145,13 @@ class MemoryTreeClassifier(Remembering):
         """Rows and labels as arrays, after scikit-learn's checks and ours."""
         if self.supervision not in SUPERVISION:
             raise InvalidOption(f"supervision must be one of {', '.join(SUPERVISION)}, not {self.supervision!r}")
-        if self.passes is not None:
-            whole("passes", self.passes, 0)
+        for name, least in (("passes", 0), ("neighbors", 1), ("beam", 1), ("trees", 1), ("capacity", 1)):
+            if (value := getattr(self, name)) is not None or name in ("neighbors", "trees"):
+                whole(name, value, least)
         X, y = self._rows(X, y, reset=reset)
         check_classification_targets(y)
+        if scipy.sparse.issparse(X) and self.trees > 1 and self.supervision == "reward":
+            raise InvalidOption('sparse rows learn from supervision="reward" by term lists: there is no forest of them, trees=1')
         return X, np.asarray(y)
 
     def _start(self, X: Any) -> None:
@@ -233,7 +236,8 @@ class MemoryTreeClassifier(Remembering):
             k = whole("neighbors", self.neighbors, 1)
             k = min(k, REWARDED) if self.supervision == "reward" else k
         k = min(k, max(len(self.memory_), 1))
-        beam = self.beam or (math.ceil(2.5 * math.log2(len(self.memory_) + 2)) if self._dense else 1)
+        usual = math.ceil(2.5 * math.log2(len(self.memory_) + 2)) if self._dense else 1
+        beam = usual if self.beam is None else self.beam
         return self._own_hits(self.memory_.query_many(X, k, beam=beam, exclude=exclude))
 
     def _notes(self) -> np.ndarray:

@@ -262,7 +262,8 @@ class MemoryTreeMultilabelClassifier(Remembering):
 
     def _ask(self, X: Any, exclude: Any = None) -> HitMatrix:
         """The memories that fit each row."""
-        beam = self.beam or (math.ceil(2.5 * math.log2(len(self.memory_) + 2)) if self._dense else 1)
+        usual = math.ceil(2.5 * math.log2(len(self.memory_) + 2)) if self._dense else 1
+        beam = usual if self.beam is None else self.beam
         return self._own_hits(self.memory_.query_many(X, self._k(), beam=beam, exclude=exclude))
 
     def _notes(self) -> np.ndarray:
