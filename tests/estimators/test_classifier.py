@@ -227,7 +227,7 @@ def test_labels_stay_of_the_kind_they_were():
     X, names = np.eye(3), np.array(["a", "b", "c"])
     model = MemoryTreeClassifier(random_state=0).partial_fit(X, [0, 1, 2])
     for more in ({"y": names}, {"y": [0, 1, 2], "classes": names}, {"y": [0, 1, 2], "classes": [[1, 2], [3, 4]]}):
-        with pytest.raises(InvalidOption, match="kind|list of labels"):
+        with pytest.raises(InvalidOption, match=r"kind|list of labels"):
             model.partial_fit(X, **more)
     assert model.partial_fit(X + 1, [0.5, 1, 2]).classes_.tolist() == [0, 0.5, 1, 2]
     words = MemoryTreeClassifier(random_state=0).partial_fit(X, names.astype(object), classes=["d"])

@@ -113,6 +113,9 @@ def test_every_way_to_write_labels_gives_the_same_model(rows, model):
     sparse = MemoryTreeMultilabelClassifier(random_state=0).fit(X, scipy.sparse.csr_matrix(Y)).predict(test)
     assert scipy.sparse.issparse(sparse)
     np.testing.assert_array_equal(sparse.toarray(), dense)
+    quick = MemoryTreeMultilabelClassifier(passes=0, random_state=0)
+    for kind in (scipy.sparse.csr_array, scipy.sparse.csr_matrix):
+        assert type(quick.fit(X[:50], kind(Y[:50])).predict(test)) is kind
     listed = MemoryTreeMultilabelClassifier(random_state=0).fit(X, lists(Y))
     assert [sorted(row) for row in listed.predict(test)] == lists(dense)
     assert listed.classes_.tolist() == [f"topic {label:02}" for label in range(TOPICS)]

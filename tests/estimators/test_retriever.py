@@ -66,6 +66,21 @@ def test_a_function_and_a_matrix_teach_the_same():
     np.testing.assert_array_equal(answers[0], answers[2])
 
 
+def test_rewards_may_be_missing_or_off_by_rounding():
+    answers = []
+    for top in (1.0, 1.0 + 1e-7):
+        for form in ("function", "matrix"):
+            retriever, keys, features = fitted("sparse")
+            rewards = np.where(table(features, features) > 0.6, top, top - 1)
+            rewards[::3] = np.nan
+            given = rewards if form == "matrix" else lambda i, hits, rewards=rewards: [rewards[i, hit.id] for hit in hits]
+            answers.append(retriever.learn(keys, given).retrieve(keys, k=4).ids)
+    for answer in answers[1:]:
+        np.testing.assert_array_equal(answer, answers[0])
+    with pytest.raises(InvalidReward, match="from 0 to 1"):
+        retriever.learn(keys, lambda i, hits: [1.001] * len(hits))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_more_rows_may_come_at_any_time(kind):
     keys, features = planted(kind, 0, 300)

@@ -24,6 +24,8 @@ from memorytree.tree import MemoryTree
 # Labels of different kinds would become one another's texts; objects are texts, or scikit-learn refuses them.
 KINDS = {"U": "texts", "O": "texts", "S": "bytes"}
 SUPERVISION = ("none", "reward", "labels")
+LEAST = {"passes": 0, "neighbors": 1, "beam": 1, "trees": 1, "capacity": 1}
+MAY_BE_NONE = ("passes", "beam", "capacity")
 # Rows that are looked at together before any of them teaches.
 BATCH = 64
 REWARDED = 10
@@ -145,13 +147,15 @@ class MemoryTreeClassifier(Remembering):
         """Rows and labels as arrays, after scikit-learn's checks and ours."""
         if self.supervision not in SUPERVISION:
             raise InvalidOption(f"supervision must be one of {', '.join(SUPERVISION)}, not {self.supervision!r}")
-        for name, least in (("passes", 0), ("neighbors", 1), ("beam", 1), ("trees", 1), ("capacity", 1)):
-            if (value := getattr(self, name)) is not None or name in ("neighbors", "trees"):
-                whole(name, value, least)
+        for name, least in LEAST.items():
+            if getattr(self, name) is not None or name not in MAY_BE_NONE:
+                whole(name, getattr(self, name), least)
         X, y = self._rows(X, y, reset=reset)
         check_classification_targets(y)
         if scipy.sparse.issparse(X) and self.trees > 1 and self.supervision == "reward":
-            raise InvalidOption('sparse rows learn from supervision="reward" by term lists: there is no forest of them, trees=1')
+            raise InvalidOption(
+                'sparse rows with supervision="reward" have term lists, of which there is no forest: trees=1'
+            )
         return X, np.asarray(y)
 
     def _start(self, X: Any) -> None:

@@ -6,7 +6,7 @@ the labels knows them as numbers: columns, or in the order in which they first c
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sized
+from collections.abc import Hashable, Iterable
 from numbers import Real
 from typing import Any
 
@@ -30,6 +30,7 @@ class LabelNames:
                 "labels are lists of one length that hold only 0 and 1: if they are an indicator matrix, give it as an array"
             )
         self.dtype: Any = Y.dtype if self.kind != LISTS else None
+        self.sparse: Any = type(Y.tocsr()) if self.kind == SPARSE else None  # a matrix or an array
         self.width = 0  # of the widest indicator matrix so far
         self.names: list[Any] = []  # by number, where labels came in lists
         self._known: dict[Any, int] = {}
@@ -80,7 +81,7 @@ class LabelNames:
         if self.kind == LISTS:
             return self.named(bounds, numbers)
         matrix = self.matrix(bounds, numbers, np.ones(len(numbers), self.dtype))
-        return matrix if self.kind == SPARSE else matrix.toarray()
+        return self.sparse(matrix) if self.kind == SPARSE else matrix.toarray()
 
     def matrix(self, bounds: np.ndarray, numbers: np.ndarray, values: np.ndarray) -> scipy.sparse.csr_matrix:
         """A CSR matrix with a column for each label, in the order of `sorted_names`."""
@@ -158,12 +159,10 @@ def is_flag(one: Any) -> bool:
 
 def are_flags(Y: Any) -> bool:
     """Whether lists can hardly be labels: each has two or more, only 0 and 1, and as many as all the others."""
-    rows = [row for row in Y if isinstance(row, Sized) and not isinstance(row, str | bytes)]
-    lengths = {len(row) for row in rows}
-    if len(rows) != len(Y) or len(lengths) != 1 or lengths == {1} or lengths == {0}:
+    if not len(Y) or not all(isinstance(row, list | tuple | np.ndarray) and len(row) == len(Y[0]) > 1 for row in Y):
         return False
     # A single row may well have both labels.
-    return all(is_flag(one) for row in rows for one in row) and (len(rows) > 1 or len(set(rows[0])) < len(rows[0]))
+    return all(is_flag(one) for row in Y for one in row) and (len(Y) > 1 or len(set(Y[0])) < len(Y[0]))
 
 
 def kind_of(Y: Any) -> str:

@@ -307,7 +307,7 @@ class MemoryTreeMultilabelClassifier(Remembering):
     def predict_topk(self, X: Any, k: int = 5) -> tuple[np.ndarray, np.ndarray]:
         """The k likeliest labels of each row and their probabilities: two arrays of n x k, highest first.
 
-        Where memories bring fewer than k labels (never more than 32 are looked at, and none where a sparse row has nothing in
+        Where memories bring fewer than k labels (never more than 32 are looked at, and none if a sparse row has nothing in
         common with any memory), what is left has probability 0 and, for a label, -1 where labels are whole numbers (as
         columns are), otherwise None.
         """

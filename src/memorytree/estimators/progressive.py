@@ -66,9 +66,7 @@ class Progress:
         )
 
 
-def progressive(
-    model: Any, stream: Iterable[tuple[Any, Any]], *, classes: Any = None, show: bool = False
-) -> Progress:
+def progressive(model: Any, stream: Iterable[tuple[Any, Any]], *, classes: Any = None, show: bool = False) -> Progress:
     """Predict each row of a stream, then learn from it.
 
     Args:

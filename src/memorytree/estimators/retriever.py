@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -24,6 +25,9 @@ from memorytree.tree import MemoryTree
 BATCH = 64
 # While learning, so many times log2 n memories are returned and rewarded.
 BREADTH = 8
+
+# A reward may leave [0, 1] by so much.
+ROUNDING = 1e-6
 
 Reward = Callable[[int, Hits], Iterable[float | None]]
 
@@ -152,8 +156,8 @@ class MemoryTreeRetriever(BaseEstimator):
 
         Args:
             X: a key in each row.
-            reward: a function `(number of the row, hits) -> rewards`, one from 0 to 1 for each hit, None where there is
-                none; or a matrix with a row for each query and a column for each memory, by its id.
+            reward: a function `(number of the row, hits) -> rewards`, one from 0 to 1 for each hit, None or NaN where there
+                is none; or a matrix with a row for each query and a column for each memory, by its id.
             exclude: for each row the ids of memories to leave out: its own, if it is stored.
         """
         check_is_fitted(self, "memory_")
@@ -196,8 +200,22 @@ def _rewards(reward: Any, rows: np.ndarray, hits: HitMatrix) -> np.ndarray:
         return reward.of(rows, hits.ids)
     given = np.full(hits.ids.shape, np.nan)
     for i, (row, found) in enumerate(zip(rows.tolist(), hits, strict=True)):
-        given[i, : len(found)] = rewards_for(len(found), reward(row, found))
+        given[i, : len(found)] = rewards_for(len(found), _rounded(reward(row, found)))
     return given
+
+
+def _rounded(rewards: Any) -> Any:
+    """Rewards without errors of rounding, such as a cosine of float32 has, and None for NaN; the rest is left to checks."""
+    if isinstance(rewards, str) or not isinstance(rewards, Iterable):
+        return rewards
+    return [_rounded_one(reward) if isinstance(reward, Real) else reward for reward in rewards]
+
+
+def _rounded_one(reward: Any) -> float | None:
+    if math.isnan(reward):
+        return None
+    nearest = min(max(float(reward), 0.0), 1.0)
+    return nearest if abs(reward - nearest) <= ROUNDING else float(reward)
 
 
 class _Table:
@@ -210,7 +228,7 @@ class _Table:
         """The rewards of memories `ids` for some rows."""
         there = ids != NONE
         found = self._matrix[np.repeat(rows, ids.shape[1]), np.where(there, ids, 0).ravel()]
-        return np.where(there, np.asarray(found, np.float64).reshape(ids.shape), np.nan)
+        return np.where(there, np.clip(np.asarray(found, np.float64).reshape(ids.shape), 0, 1), np.nan)
 
 
 def _columns_of(matrix: Any, rows: int, memories: int) -> _Table:
@@ -219,6 +237,6 @@ def _columns_of(matrix: Any, rows: int, memories: int) -> _Table:
     if matrix.shape != (rows, memories):
         raise InvalidReward(f"rewards for {rows} rows and the {memories} rows stored so far, not a matrix {matrix.shape}")
     numbers = matrix.data if scipy.sparse.issparse(matrix) else matrix
-    if numbers.dtype.kind not in "fiub" or np.any((numbers < 0) | (numbers > 1)):
+    if numbers.dtype.kind not in "fiub" or np.any((numbers < -ROUNDING) | (numbers > 1 + ROUNDING)):
         raise InvalidReward("a reward is a number from 0 to 1, or NaN")
     return _Table(matrix)

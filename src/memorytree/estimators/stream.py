@@ -44,9 +44,7 @@ class StreamClassifier(Classifier):
         'sun'
     """
 
-    def __init__(
-        self, neighbors: int = 20, capacity: int | None = None, seed: int | None = None, sparse: bool = False
-    ):
+    def __init__(self, neighbors: int = 20, capacity: int | None = None, seed: int | None = None, sparse: bool = False):
         self.sparse = sparse
         self.neighbors = neighbors
         self.capacity = capacity
