@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse
 from sklearn.linear_model import SGDClassifier
 
+from memorytree import MemoryTree
 from memorytree.errors import InvalidKey
 from memorytree.estimators import MemoryTreeClassifier, StreamClassifier, progressive
 
@@ -49,6 +50,24 @@ def test_classes_in_clusters_are_learned_from_few_rows(rng):
     assert stream.mistakes == batch.mistakes
     assert stream.error < 0.15
     assert stream.entropy_reduction > 3
+
+
+def test_a_full_memory_finds_its_space_anew_whatever_the_batches(rng, tmp_path):
+    keys = np.zeros((150, 8), np.float32)
+    keys[:75, :4], keys[75:, 4:] = rng.normal(size=(2, 75, 4))
+    one_by_one, batch, saved = (MemoryTree(scorer="metric", capacity=40, seed=0) for _ in range(3))
+    for number, key in enumerate(keys):
+        one_by_one.insert(key, number)
+    batch.insert_many(keys, range(150))
+    for part in (slice(0, 67), slice(67, 150)):
+        saved.insert_many(keys[part], range(150)[part])
+        saved.save(tmp_path / "half.tree")
+        saved = MemoryTree.load(tmp_path / "half.tree")
+    for tree in (one_by_one, batch, saved):
+        assert tree._core.settled_at > 120
+        hits = tree.query_many(keys[110:] + 0.01)
+        assert hits.ids[:, 0].tolist() == list(range(110, 150))
+        np.testing.assert_array_equal(hits.scores, one_by_one.query_many(keys[110:] + 0.01).scores)
 
 
 def test_models_of_scikit_learn(rng):
@@ -94,11 +113,10 @@ def test_words_that_no_earlier_row_had():
     assert model.predict_one({"loan": 1, "water": 0}) == "money"
 
 
-@pytest.mark.parametrize("sparse", [False, True])
-def test_what_river_asks_of_a_classifier(sparse):
+def test_what_river_asks_of_a_classifier():
     from river.checks import yield_checks
 
-    model = StreamClassifier(seed=0, sparse=sparse)
+    model = StreamClassifier(seed=0)
     for check in yield_checks(model):
         check(model.clone())
 

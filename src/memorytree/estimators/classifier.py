@@ -10,6 +10,7 @@ import scipy.sparse
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 
+from memorytree.cores import ENOUGH_KEYS
 from memorytree.engine.state import NONE
 from memorytree.errors import InvalidOption
 from memorytree.estimators.classes import ClassModel
@@ -215,6 +216,12 @@ class MemoryTreeClassifier(Remembering):
             self._labels = np.concatenate([self._labels, np.full_like(self._labels, NONE)])
         self._labels[ids] = codes
         self._model.join(codes, ids, self._view(X))
+
+    def _knows_enough(self) -> bool:
+        """Whether the memory may learn how to compare dense rows: what is seen of fewer is about to change. A small capacity
+        waits for no more than it holds if the memory is all that learns; linear weights lose more by it than they gain."""
+        capacity = self._settings["capacity"] if self.supervision == "reward" else None
+        return not self._dense or len(self.memory_) >= min(ENOUGH_KEYS, capacity or ENOUGH_KEYS)
 
     def _learn(self, X: Any, codes: np.ndarray, own: np.ndarray | None, space: bool, first_pass: bool = True) -> None:
         """Learn from rows whose labels are known; `own` are their memories where they are stored already, `space` tells

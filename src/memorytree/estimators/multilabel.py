@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse
 from sklearn.utils import check_random_state
 
+from memorytree.cores import ENOUGH_KEYS
 from memorytree.engine.state import NONE
 from memorytree.errors import InvalidOption
 from memorytree.estimators.label_sets import LabelNames, SetsById, taken
@@ -143,7 +144,7 @@ class MemoryTreeMultilabelClassifier(Remembering):
             if len(self.memory_):
                 hits = self._ask(X[rows])
                 self._learn(hits, truth, self._view(X[rows]), self._came + np.arange(len(rows)))
-                if self._knows_enough():
+                if not self._dense or len(self.memory_) >= ENOUGH_KEYS:
                     self._teach(hits, truth)
             self._store(X[rows], truth, None)
             if self._follow():

@@ -11,7 +11,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from memorytree.cores import ENOUGH_KEYS
 from memorytree.engine.state import NONE
 from memorytree.hits import HitMatrix, Hits
 from memorytree.keys import kind_for
@@ -49,7 +48,6 @@ class Remembering(ClassifierMixin, BaseEstimator):
     memory_: Any
     _model: Any
     _dense: bool
-    _settings: dict[str, Any]  # of the memory
     _settled: int  # how many memories had come when the space was found in which the model's weights are
     _planted: int  # memories when the trees were last planted
 
@@ -97,10 +95,6 @@ class Remembering(ClassifierMixin, BaseEstimator):
     def recall(self, X: Any) -> list[Hits]:
         """The memories behind each prediction, best first: `Hit(id, label or labels, score)`; the id is the row's number."""
         return list(self._ask(self._asked(X)))
-
-    def _knows_enough(self) -> bool:
-        """Whether the memory may learn how to compare rows; what is seen of fewer dense ones is about to change."""
-        return not self._dense or len(self.memory_) >= min(ENOUGH_KEYS, self._settings["capacity"] or ENOUGH_KEYS)
 
     def _follow(self) -> bool:
         """Follow the memory into a new space (then True), or plant its trees anew if it has doubled since."""
