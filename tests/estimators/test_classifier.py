@@ -229,7 +229,7 @@ def test_labels_stay_of_the_kind_they_were():
     for more in ({"y": names}, {"y": [0, 1, 2], "classes": names}, {"y": [0, 1, 2], "classes": [[1, 2], [3, 4]]}):
         with pytest.raises(InvalidOption, match=r"kind|list of labels"):
             model.partial_fit(X, **more)
-    assert model.partial_fit(X + 1, [0.5, 1, 2]).classes_.tolist() == [0, 0.5, 1, 2]
+    assert model.partial_fit(X + 1, [1.0, 2.0, 3.0]).classes_.tolist() == [0, 1, 2, 3]
     words = MemoryTreeClassifier(random_state=0).partial_fit(X, names.astype(object), classes=["d"])
     assert words.partial_fit(X, names).classes_.tolist() == ["a", "b", "c", "d"]
     with pytest.raises(InvalidOption, match="numbers and texts"):
