@@ -10,6 +10,7 @@ from sklearn.datasets import load_digits, make_blobs, make_classification
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -197,6 +198,17 @@ def test_sparse_rows(supervision):
     model = MemoryTreeClassifier(supervision=supervision, random_state=0).fit(X[:700], y[:700])
     assert model.score(X[700:], y[700:]) > 0.75
     assert scipy.sparse.issparse(model.memory_.key(0))
+
+
+def test_probabilities_of_sparse_rows_are_no_surer_than_they_may_be():
+    rng = np.random.default_rng(0)
+    X = scipy.sparse.csr_matrix((rng.random((500, 150)) < 0.05).astype(float))
+    coins = rng.integers(2, size=500)
+    model = MemoryTreeClassifier(random_state=0)
+    assert log_loss(coins[300:], model.fit(X[:300], coins[:300]).predict_proba(X[300:])) < 0.8
+    X, y = texts(900)
+    sure = model.fit(X[:700], y[:700]).predict_proba(X[700:]).max(axis=1).mean()
+    assert abs(sure - model.score(X[700:], y[700:])) < 0.1
 
 
 def test_clone_pickle_pipelines_and_grids(digits):
