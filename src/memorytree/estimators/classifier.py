@@ -22,7 +22,7 @@ from memorytree.options import whole
 from memorytree.progress import track
 from memorytree.tree import MemoryTree
 
-# Labels of different kinds would become one another's texts; objects are texts, or scikit-learn refuses them.
+# NumPy would make texts of numbers that meet texts; objects are texts, or scikit-learn refuses them.
 KINDS = {"U": "texts", "O": "texts", "S": "bytes"}
 SUPERVISION = ("none", "reward", "labels")
 LEAST = {"passes": 0, "neighbors": 1, "beam": 1, "trees": 1, "capacity": 1}

@@ -31,10 +31,10 @@ class StreamClassifier(Classifier):
     such as bags of words, may bring new features at any time.
 
     Args:
-        sparse: each row has a few of very many features, which are compared by cosine.
         neighbors: how many memories have a say.
         capacity: how many rows to remember at the most; those that were of no use for longest go first.
         seed: fixes what is left to chance.
+        sparse: each row has a few of very many features; rows are compared by their cosine.
 
     Example:
         >>> model = StreamClassifier(seed=0)
@@ -45,10 +45,10 @@ class StreamClassifier(Classifier):
     """
 
     def __init__(self, neighbors: int = 20, capacity: int | None = None, seed: int | None = None, sparse: bool = False):
-        self.sparse = sparse
         self.neighbors = neighbors
         self.capacity = capacity
         self.seed = seed
+        self.sparse = sparse
         self._model = MemoryTreeClassifier(neighbors=neighbors, capacity=capacity, random_state=seed)
         self._features: dict[Any, int] = {}  # their columns
 
