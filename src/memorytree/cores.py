@@ -25,7 +25,8 @@ from memorytree.scoring.own import ScoredCore
 from memorytree.scoring.term_space import TermSpaceCore
 from memorytree.scoring.valued import ValuedCore
 
-# Directions are found anew each time the memories double, up to this many, unless there has been a lesson by then.
+# Directions are found anew each time the memories double, up to this many, unless there has been a lesson by then; and
+# where there is a capacity, each time so many have come and gone.
 FIRST_KEYS, ENOUGH_KEYS = 8, 1024
 # No lesson is taken before there are so many: directions of fewer are about to change.
 FIRST_LESSON = 64
@@ -191,6 +192,8 @@ class LearnedCore(AnyCore):
         self.routing = routing
         self.trees: Grove | None = None
         self._next = 0  # the row to be renewed next
+        self._inserted = 0  # how many memories have come
+        self.settled_at = 0  # and how many had when the directions were last found
 
     def __len__(self) -> int:
         return len(self.raw)
@@ -203,7 +206,7 @@ class LearnedCore(AnyCore):
     def lore(self) -> dict[str, np.ndarray]:
         """What has been learned beside the trees."""
         space = self.space
-        numbers = np.array([space.lessons, space.settled, self._next])
+        numbers = np.array([space.lessons, space.settled, self._next, self._inserted, self.settled_at])
         arrays = {name: getattr(space, name) for name in ("weights", "squares", "center", "units")}
         return {**arrays, "numbers": numbers}
 
@@ -213,7 +216,8 @@ class LearnedCore(AnyCore):
             if lore[name].shape != array.shape or lore[name].dtype != array.dtype or not np.all(np.isfinite(lore[name])):
                 raise ValueError(f"{name} of the learned space is not whole")
             array[:] = lore[name]
-        self.space.lessons, self.space.settled, self._next = lore["numbers"].tolist()
+        self.space.lessons, self.space.settled, *own = lore["numbers"].tolist()
+        self._next, self._inserted, self.settled_at = own
         if self.space.settled:
             self.trees = self._planted()
 
@@ -245,6 +249,7 @@ class LearnedCore(AnyCore):
             if self.settings.capacity or self._replaces(ids[first:until]):
                 until = first + 1  # a memory may have to go first
             self.raw.insert(X, ids, progress, until, gone)
+            self._inserted += until - first
             removed += gone
             if self.trees is not None:
                 for _, id in gone:
@@ -252,7 +257,7 @@ class LearnedCore(AnyCore):
                 self.trees.insert(
                     self.space.see(X, first, until), ids[first:until], np.zeros(1, np.int64), until - first, []
                 )
-            if len(self) >= self._due():
+            if len(self) >= self._due() or self._is_filled_anew():
                 self.settle()
         return NONE
 
@@ -270,11 +275,19 @@ class LearnedCore(AnyCore):
             return 2**62
         return max(FIRST_KEYS, 2 * self.space.settled)
 
+    def _is_filled_anew(self) -> bool:
+        """Whether as many memories as there is capacity for have come since the directions were found."""
+        capacity = self.settings.capacity
+        if not capacity or not self.space.settled or self.space.lessons:
+            return False
+        return self._inserted - self.settled_at >= capacity
+
     def settle(self) -> None:
         """Find the directions from the keys that are there, and plant the trees in that space."""
         arrays, n = self.raw.arrays(), len(self)
         rows = np.arange(min(n, SAMPLE)) * n // min(n, SAMPLE)
         self.space.settle(arrays["keys"][arrays["rows"][rows, SLOT]], n)
+        self.settled_at = self._inserted
         self.relearn()
 
     def relearn(self, passes: int = 1) -> None:
@@ -306,6 +319,7 @@ class LearnedCore(AnyCore):
     def fill(self, X: Any, ids: np.ndarray, labels: np.ndarray | None = None) -> None:
         """Put all rows into this empty core."""
         self.raw.fill(X, ids, labels)
+        self._inserted = len(self)
         if len(self) >= FIRST_KEYS:
             self.settle()
 

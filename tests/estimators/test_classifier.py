@@ -10,14 +10,15 @@ from sklearn.datasets import load_digits, make_blobs, make_classification
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from memorytree.errors import InvalidOption
-from memorytree.estimators import MemoryTreeClassifier
+from memorytree.errors import InvalidKey, InvalidOption
+from memorytree.estimators import MemoryTreeClassifier, MemoryTreeMultilabelClassifier
 
 
 @parametrize_with_checks([MemoryTreeClassifier(passes=1), MemoryTreeClassifier(supervision="none")])
@@ -85,12 +86,56 @@ def test_a_memory_that_is_removed_has_no_vote(digits):
     assert all(hit.value != y[0] for hit in model.recall(X[:1])[0][:5])
 
 
+@pytest.mark.parametrize("supervision", ["none", "labels"])
+@pytest.mark.parametrize("id", [None, 5000])
+def test_memories_that_others_put_in_have_no_say(digits, supervision, id):
+    X, y = digits[0][:150], digits[1][:150]
+    model = MemoryTreeClassifier(supervision=supervision, passes=1, random_state=0).fit(X, y)
+    expected = model.predict(X[:1])
+    model.memory_.insert(X[0], 11, id=id)
+    assert model.predict(X[:1]) == expected
+    assert all(hit.id < 150 for hit in model.recall(X[:1])[0])
+    model.partial_fit(X[:50] + 1, y[:50])
+    assert set(model.predict(X).tolist()) <= set(y.tolist())
+    for _ in range(20):
+        model.memory_.insert(X[0], 11)
+    np.testing.assert_allclose(model.predict_proba(X[:1]).sum(), 1)  # of its own memories none is among those found
+
+
 def test_nothing_left_to_predict_from():
     model = MemoryTreeClassifier(random_state=0).fit([[0.0], [1.0]], [0, 1])
     for id in model.memory_:
         model.memory_.remove(id)
     with pytest.raises(NotFittedError, match="removed"):
         model.predict([[0.0]])
+
+
+def test_a_failed_call_leaves_the_model_as_it_was(digits):
+    X, y = digits[0][:200], digits[1][:200]
+    model = MemoryTreeClassifier(passes=1, random_state=0).fit(X, y)
+    before = model.predict_proba(X)
+    late = np.concatenate([X[:150], X[:1] * 1e16])  # the last row is too large for a key
+    with pytest.raises(InvalidKey):
+        model.partial_fit(late, np.full(151, 77))
+    with pytest.raises(InvalidKey):
+        model.fit(X * 1e16, y)
+    with pytest.raises(InvalidKey):
+        model.partial_fit(scipy.sparse.csr_matrix(X), np.full(200, 77))
+    with pytest.raises(InvalidOption):
+        model.set_params(capacity=0).fit(X[:, :3], y)
+    assert len(model.memory_) == 200
+    assert model.n_features_in_ == 64
+    assert model.classes_.tolist() == list(range(10))
+    np.testing.assert_array_equal(model.predict_proba(X), before)
+
+
+def test_a_failed_first_call_settles_nothing():
+    X = np.eye(3)
+    for model in (MemoryTreeClassifier(random_state=0), MemoryTreeMultilabelClassifier(random_state=0)):
+        with pytest.raises(InvalidKey):
+            model.partial_fit(X * 1e16, np.eye(3, dtype=int) if "Multi" in type(model).__name__ else [0, 1, 2])
+        assert not hasattr(model, "n_features_in_")
+        assert not hasattr(model, "memory_")
 
 
 def test_new_classes_may_come_at_any_time(digits):
@@ -130,11 +175,40 @@ def test_a_drifting_stream_within_its_capacity():
 
 
 @pytest.mark.parametrize("supervision", ["none", "reward", "labels"])
+def test_a_stream_that_moves_to_other_features(supervision):
+    """What told the classes apart says nothing later on; what tells them apart then was always zero before."""
+    rng = np.random.default_rng(0)
+    centers = 2 * rng.normal(size=(2, 5, 10))
+    model = MemoryTreeClassifier(capacity=200, supervision=supervision, random_state=0)
+
+    def rows(phase, n):
+        labels, X = rng.integers(5, size=n), np.zeros((n, 20))
+        X[:, 10 * phase : 10 * phase + 10] = centers[phase][labels] + rng.normal(size=(n, 10))
+        return X, labels
+
+    for phase in range(2):
+        for _ in range(12):
+            model.partial_fit(*rows(phase, 50))
+        assert model.score(*rows(phase, 300)) > 0.9
+
+
+@pytest.mark.parametrize("supervision", ["none", "reward", "labels"])
 def test_sparse_rows(supervision):
     X, y = texts(900)
     model = MemoryTreeClassifier(supervision=supervision, random_state=0).fit(X[:700], y[:700])
     assert model.score(X[700:], y[700:]) > 0.75
     assert scipy.sparse.issparse(model.memory_.key(0))
+
+
+def test_probabilities_of_sparse_rows_are_no_surer_than_they_may_be():
+    rng = np.random.default_rng(0)
+    X = scipy.sparse.csr_matrix((rng.random((500, 150)) < 0.05).astype(float))
+    coins = rng.integers(2, size=500)
+    model = MemoryTreeClassifier(random_state=0)
+    assert log_loss(coins[300:], model.fit(X[:300], coins[:300]).predict_proba(X[300:])) < 0.8
+    X, y = texts(900)
+    sure = model.fit(X[:700], y[:700]).predict_proba(X[700:]).max(axis=1).mean()
+    assert abs(sure - model.score(X[700:], y[700:])) < 0.1
 
 
 def test_clone_pickle_pipelines_and_grids(digits):
@@ -161,6 +235,19 @@ def test_any_type_of_label(labels):
     assert model.predict(X).dtype == names.dtype
 
 
+def test_labels_stay_of_the_kind_they_were():
+    X, names = np.eye(3), np.array(["a", "b", "c"])
+    model = MemoryTreeClassifier(random_state=0).partial_fit(X, [0, 1, 2])
+    for more in ({"y": names}, {"y": [0, 1, 2], "classes": names}, {"y": [0, 1, 2], "classes": [[1, 2], [3, 4]]}):
+        with pytest.raises(InvalidOption, match=r"kind|list of labels"):
+            model.partial_fit(X, **more)
+    assert model.partial_fit(X + 1, [1.0, 2.0, 3.0]).classes_.tolist() == [0, 1, 2, 3]
+    words = MemoryTreeClassifier(random_state=0).partial_fit(X, names.astype(object), classes=["d"])
+    assert words.partial_fit(X, names).classes_.tolist() == ["a", "b", "c", "d"]
+    with pytest.raises(InvalidOption, match="numbers and texts"):
+        words.partial_fit(X, [0, 1, 2])
+
+
 def test_the_same_random_state_gives_the_same_model(digits):
     X, y = digits[0][:500], digits[1][:500]
     one, two = (MemoryTreeClassifier(passes=1, random_state=7).fit(X, y) for _ in range(2))
@@ -170,6 +257,11 @@ def test_the_same_random_state_gives_the_same_model(digits):
 def test_more_trees_and_bad_settings(digits):
     X, y = digits[0][:500], digits[1][:500]
     assert MemoryTreeClassifier(trees=3, passes=1, random_state=0).fit(X, y).score(X, y) > 0.9
-    for bad in ({"supervision": "teacher"}, {"passes": -1}, {"neighbors": 0}):
-        with pytest.raises(InvalidOption):
-            MemoryTreeClassifier(**bad).fit(X, y).predict(X)
+    bad = [{"supervision": "teacher"}, {"passes": -1}, {"neighbors": 0}, {"neighbors": None}, {"beam": 0}, {"beam": 2.5}]
+    for options in [*bad, {"trees": 0}, {"trees": 1.5}, {"capacity": 0}]:
+        with pytest.raises(InvalidOption, match=next(iter(options))):
+            MemoryTreeClassifier(**{"supervision": "none", **options}).fit(X, y)
+    with pytest.raises(InvalidOption, match="trees=1"):
+        MemoryTreeClassifier(trees=2, supervision="reward").fit(scipy.sparse.csr_matrix(X), y)
+    with pytest.raises(InvalidOption, match="beam"):
+        MemoryTreeClassifier(passes=0).fit(X[:20], y[:20]).set_params(beam=0).predict(X)

@@ -90,6 +90,21 @@ def test_what_cannot_be_compared_is_refused():
         metrics.precision_at(1, np.ones((1, 2)), np.array([[5]]))
 
 
+def test_lists_and_no_rows_are_refused():
+    ones, none = np.ones((2, 3)), np.ones((0, 3))
+    for call in (metrics.mean_reward, metrics.hamming_loss, metrics.micro_f1, metrics.macro_f1):
+        for wrong in (ones.tolist(), none):
+            with pytest.raises(InvalidOption, match="one shape"):
+                call(wrong, wrong)
+    with pytest.raises(InvalidOption, match="one shape"):
+        metrics.centered_reward(ones.tolist(), ones, np.ones(3))
+    for truth, ranked in ((ones, [[0], [1]]), (ones.tolist(), np.zeros((2, 1), int)), (none, np.zeros((0, 1), int))):
+        with pytest.raises(InvalidOption, match="ranked labels are needed"):
+            metrics.precision_at(1, truth, ranked)
+    with pytest.raises(InvalidOption, match="3 labels need as many propensities"):
+        metrics.propensity_scored_precision_at(1, ones, np.zeros((2, 1), int), np.ones(2))
+
+
 def test_too_few_ranked_labels_are_refused():
     with pytest.raises(InvalidOption, match="at least 3"):
         metrics.precision_at(3, np.ones((2, 4)), np.zeros((2, 2), int))

@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from memorytree import MemoryTree
-from memorytree.errors import InvalidOption
+from memorytree.errors import InvalidKey, InvalidOption
 from memorytree.estimators import MemoryTreeMultilabelClassifier
 from memorytree.estimators.metrics import hamming_loss, micro_f1, precision_at
 
@@ -113,10 +113,26 @@ def test_every_way_to_write_labels_gives_the_same_model(rows, model):
     sparse = MemoryTreeMultilabelClassifier(random_state=0).fit(X, scipy.sparse.csr_matrix(Y)).predict(test)
     assert scipy.sparse.issparse(sparse)
     np.testing.assert_array_equal(sparse.toarray(), dense)
+    quick = MemoryTreeMultilabelClassifier(passes=0, random_state=0)
+    for kind in (scipy.sparse.csr_array, scipy.sparse.csr_matrix):
+        assert type(quick.fit(X[:50], kind(Y[:50])).predict(test)) is kind
     listed = MemoryTreeMultilabelClassifier(random_state=0).fit(X, lists(Y))
     assert [sorted(row) for row in listed.predict(test)] == lists(dense)
     assert listed.classes_.tolist() == [f"topic {label:02}" for label in range(TOPICS)]
     np.testing.assert_allclose(listed.decision_function(test).toarray(), model.decision_function(test).toarray(), atol=1e-9)
+
+
+def test_an_indicator_matrix_of_objects_is_one(rows):
+    X, Y, test, _ = rows
+    mixed = Y[:60].astype(object)
+    mixed[:, 0] = mixed[:, 0].astype(bool)
+    model = MemoryTreeMultilabelClassifier(passes=1, random_state=0)
+    expected = clone(model).fit(X[:60], Y[:60]).predict(test)
+    np.testing.assert_array_equal(clone(model).fit(X[:60], mixed).predict(test), expected)
+    with pytest.raises(InvalidOption, match="as an array"):
+        model.fit(X[:60], Y[:60].tolist())
+    assert model.partial_fit(X[:1], [[0, 1]]).predict(X[:1]) == [[0, 1]]
+    model.partial_fit(X[1:3], [[0, 1], [1, 0]])  # they have been labels from the beginning
 
 
 def test_the_likeliest_labels_and_their_scores(rows, model):
@@ -213,6 +229,29 @@ def test_dense_rows():
     for first in range(0, 600, 50):
         stream.partial_fit(X[first : first + 50], Y[first : first + 50])
     assert hamming_loss(Y[600:], stream.predict(X[600:])) < 0.8 * nothing
+
+
+def test_a_row_that_has_nothing_in_common_with_any_memory_gets_no_label():
+    rng = np.random.default_rng(0)
+    topics = rng.integers(4, size=100)
+    X = scipy.sparse.csr_matrix(np.concatenate([np.eye(4)[topics], np.zeros((100, 4))], axis=1))
+    model = MemoryTreeMultilabelClassifier(random_state=0).fit(X, [[f"topic {topic}"] for topic in topics])
+    strange = scipy.sparse.csr_matrix(np.eye(8)[[7]])
+    for row in (strange, scipy.sparse.csr_matrix((1, 8))):
+        assert model.predict(row) == [[]]
+        labels, chances = model.predict_topk(row, 2)
+        assert labels.tolist() == [[None, None]]
+        assert chances.tolist() == [[0, 0]]
+    assert model.predict(X[:4] + scipy.sparse.vstack([strange] * 4)) == [[f"topic {topic}"] for topic in topics[:4]]
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+def test_very_few_dense_rows(scale):
+    X = scale * np.array([[0.0, 0.0], [0.0, 1.0], [10.0, 10.0], [10.0, 11.0]])
+    model = MemoryTreeMultilabelClassifier(random_state=0).partial_fit(X, [["low"], ["low"], ["high"], ["high"]])
+    labels, chances = model.predict_topk(X, 2)
+    assert labels[:, 0].tolist() == ["low", "low", "high", "high"]
+    assert np.all(chances[:, 0] > chances[:, 1] + 0.2)
 
 
 def test_the_memories_behind_a_prediction(rows, model):
@@ -326,6 +365,11 @@ def test_a_failed_call_leaves_the_model_as_it_was(rows, model):
         with pytest.raises(InvalidOption):
             twin.partial_fit(X[:2], wrong)
         assert twin.predict(test) == before
+    with pytest.raises(InvalidKey):
+        twin.partial_fit(1e16 * X[:2], [["junk"]] * 2)
+    with pytest.raises(InvalidKey):
+        twin.fit(1e16 * X[:, :5], lists)
+    assert twin.predict(test) == before
     assert "junk" not in twin.classes_.tolist()
     with pytest.raises(InvalidOption, match="rows need"):
         twin.score(test, lists[:1])
@@ -336,8 +380,14 @@ def test_a_failed_call_leaves_the_model_as_it_was(rows, model):
 def test_memories_that_others_put_in_have_no_say(rows):
     X, Y, test, _ = rows
     model = MemoryTreeMultilabelClassifier(passes=1, random_state=0).fit(X, Y)
-    model.memory_.insert(test[0], [1], id=10**10)
+    expected = model.predict_topk(test[:1], 1)[0]
+    for id in (None, 10**10):
+        model.memory_.insert(test[0], [1], id=id)
     assert model.predict(test).shape == (test.shape[0], Y.shape[1])
+    np.testing.assert_array_equal(model.predict_topk(test[:1], 1)[0], expected)
+    [hits] = model.recall(test[:1])
+    assert len(hits) == model.neighbors - 2
+    assert all(hit.id < X.shape[0] for hit in hits)
 
 
 def test_twenty_thousand_labels_and_a_hundred_thousand_features_are_routine():

@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from memorytree.errors import InvalidOption, InvalidReward, MemoryTreeError
+from memorytree.errors import InvalidKey, InvalidOption, InvalidReward, MemoryTreeError
 from memorytree.estimators import MemoryTreeRetriever, text_keys
 from tests.test_values import KINDS, closeness, planted
 
@@ -66,6 +66,21 @@ def test_a_function_and_a_matrix_teach_the_same():
     np.testing.assert_array_equal(answers[0], answers[2])
 
 
+def test_rewards_may_be_missing_or_off_by_rounding():
+    answers = []
+    for top in (1.0, 1.0 + 1e-7):
+        for form in ("function", "matrix"):
+            retriever, keys, features = fitted("sparse")
+            rewards = np.where(table(features, features) > 0.6, top, top - 1)
+            rewards[::3] = np.nan
+            given = rewards if form == "matrix" else lambda i, hits, rewards=rewards: [rewards[i, hit.id] for hit in hits]
+            answers.append(retriever.learn(keys, given).retrieve(keys, k=4).ids)
+    for answer in answers[1:]:
+        np.testing.assert_array_equal(answer, answers[0])
+    with pytest.raises(InvalidReward, match="from 0 to 1"):
+        retriever.learn(keys, lambda i, hits: [1.001] * len(hits))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_more_rows_may_come_at_any_time(kind):
     keys, features = planted(kind, 0, 300)
@@ -94,6 +109,18 @@ def test_without_features_rewards_teach_how_to_compare_keys(kind):
     before = error()
     retriever.learn(keys, (groups[:, None] == groups).astype(float), exclude=own)
     assert error() < before
+
+
+def test_rows_that_come_in_groups_are_found_all_the_same():
+    rng = np.random.default_rng(0)
+    keys = np.zeros((2400, 12))
+    keys[:1200, :6], keys[1200:, 6:] = rng.normal(size=(2, 1200, 6))
+    asked = keys + 0.01 * rng.normal(size=keys.shape)
+    found = MemoryTreeRetriever(random_state=0).fit(keys).retrieve(asked).ids[:, 0] == np.arange(2400)
+    assert min(found[:1200].mean(), found[1200:].mean()) > 0.7
+    few = MemoryTreeRetriever(capacity=1300, random_state=0).fit(keys, values=[f"row {i}" for i in range(2400)])
+    assert sorted(few.memory_) == list(range(1100, 2400))
+    assert few.memory_[1100] == "row 1100"
 
 
 def test_no_more_than_its_capacity_and_nothing_that_was_removed():
@@ -165,7 +192,10 @@ def test_what_is_wrong_is_said_and_nothing_is_learned():
     assert retriever.memory_._core.aims.lessons == 0
     with pytest.raises(InvalidOption, match="400 memories need"):
         retriever.fit(keys, features=np.ones((3, 2)))
+    with pytest.raises(InvalidKey):
+        retriever.fit(1e16 * keys[:, :3])
     assert len(retriever.memory_) == 400  # as it was
+    assert retriever.retrieve(keys[:1]).ids.shape == (1, 1)
     with pytest.raises(InvalidOption, match="once"):
         retriever.fit(keys, range(400), values=range(400))
     with pytest.raises(ValueError, match="features"):

@@ -4,7 +4,10 @@ import math
 
 import numpy as np
 import pytest
+import scipy.sparse
+from sklearn.linear_model import SGDClassifier
 
+from memorytree import MemoryTree
 from memorytree.errors import InvalidKey
 from memorytree.estimators import MemoryTreeClassifier, StreamClassifier, progressive
 
@@ -49,6 +52,36 @@ def test_classes_in_clusters_are_learned_from_few_rows(rng):
     assert stream.entropy_reduction > 3
 
 
+def test_a_full_memory_finds_its_space_anew_whatever_the_batches(rng, tmp_path):
+    keys = np.zeros((150, 8), np.float32)
+    keys[:75, :4], keys[75:, 4:] = rng.normal(size=(2, 75, 4))
+    one_by_one, batch, saved = (MemoryTree(scorer="metric", capacity=40, seed=0) for _ in range(3))
+    for number, key in enumerate(keys):
+        one_by_one.insert(key, number)
+    batch.insert_many(keys, range(150))
+    for part in (slice(0, 67), slice(67, 150)):
+        saved.insert_many(keys[part], range(150)[part])
+        saved.save(tmp_path / "half.tree")
+        saved = MemoryTree.load(tmp_path / "half.tree")
+    for tree in (one_by_one, batch, saved):
+        assert tree._core.settled_at > 120
+        hits = tree.query_many(keys[110:] + 0.01)
+        assert hits.ids[:, 0].tolist() == list(range(110, 150))
+        np.testing.assert_array_equal(hits.scores, one_by_one.query_many(keys[110:] + 0.01).scores)
+
+
+def test_models_of_scikit_learn(rng):
+    y = rng.integers(3, size=60)
+    X = 5 * np.eye(3)[y] + rng.normal(size=(60, 3))
+    model = MemoryTreeClassifier(random_state=0).fit(X, y)
+    assert progressive(model, zip(X[:1], y[:1], strict=True)).mistakes == 0  # it is asked before it learns
+    assert progressive(SGDClassifier(random_state=0), zip(X, y, strict=True), classes=[0, 1, 2]).error < 0.3
+    rows = scipy.sparse.csr_array(X)
+    stream = [(rows[i], y[i]) for i in range(60)]
+    assert stream[0][0].ndim == 1
+    assert progressive(MemoryTreeClassifier(random_state=0), stream).error < 0.3
+
+
 def test_features_that_come_and_go():
     model = StreamClassifier(seed=0)
     assert model.predict_one({"a": 1.0}) is None
@@ -57,6 +90,27 @@ def test_features_that_come_and_go():
     assert model.predict_one({"a": 0.9, "c": 5.0}) == "x"
     with pytest.raises(InvalidKey, match="must be numbers"):
         model.predict_one({"a": "red"})
+
+
+@pytest.mark.parametrize("bad", [{}, {"a": "red"}, {"a": float("nan")}, {"a": 1e16}])
+def test_a_bad_first_row_settles_nothing(bad):
+    model = StreamClassifier(seed=0)
+    with pytest.raises(InvalidKey):
+        model.learn_one(bad, "x")
+    assert model.predict_one({"b": 1.0}) is None
+    model.learn_one({"b": 1.0}, "x")
+    model.learn_one({"b": -1.0}, "y")
+    assert model.predict_one({"b": 0.9}) == "x"
+
+
+def test_words_that_no_earlier_row_had():
+    model = StreamClassifier(seed=0, sparse=True)
+    for words, label in [("", "none"), ("river water", "river"), ("money loan", "money"), ("leaf root", "tree")]:
+        model.learn_one(dict.fromkeys(words.split(), 1), label)
+    with pytest.raises(InvalidKey, match="must be numbers"):
+        model.learn_one({"branch": "green"}, "tree")
+    assert model.predict_one({"leaf": 1, "unheard": 1}) == "tree"
+    assert model.predict_one({"loan": 1, "water": 0}) == "money"
 
 
 def test_what_river_asks_of_a_classifier():

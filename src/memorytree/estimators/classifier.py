@@ -9,13 +9,12 @@ import numpy as np
 import scipy.sparse
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
 
 from memorytree.cores import ENOUGH_KEYS
 from memorytree.engine.state import NONE
 from memorytree.errors import InvalidOption
 from memorytree.estimators.classes import ClassModel
-from memorytree.estimators.remembering import Remembering
+from memorytree.estimators.remembering import Remembering, all_or_nothing
 from memorytree.estimators.sparse_classes import SparseClassModel
 from memorytree.forest import MemoryForest
 from memorytree.hits import HitMatrix
@@ -23,7 +22,11 @@ from memorytree.options import whole
 from memorytree.progress import track
 from memorytree.tree import MemoryTree
 
+# NumPy would make texts of numbers that meet texts; objects are texts, or scikit-learn refuses them.
+KINDS = {"U": "texts", "O": "texts", "S": "bytes"}
 SUPERVISION = ("none", "reward", "labels")
+LEAST = {"passes": 0, "neighbors": 1, "beam": 1, "trees": 1, "capacity": 1}
+MAY_BE_NONE = ("passes", "beam", "capacity")
 # Rows that are looked at together before any of them teaches.
 BATCH = 64
 REWARDED = 10
@@ -92,6 +95,7 @@ class MemoryTreeClassifier(Remembering):
 
     # ---- learning
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any) -> Self:
         """Remember all rows, then go over them `passes` times, each time without a row's own memory."""
         X, y = self._checked(X, y, reset=True)
@@ -113,6 +117,7 @@ class MemoryTreeClassifier(Remembering):
                     self.memory_.learn()
         return self
 
+    @all_or_nothing
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
         """Learn from more rows, then remember them.
 
@@ -125,18 +130,16 @@ class MemoryTreeClassifier(Remembering):
         X, y = self._checked(X, y, reset=new)
         if new:
             self._start(X)
-        if classes is not None:
-            self._codes(np.asarray(classes))
-        codes = self._codes(y)
+        codes = self._codes(y, () if classes is None else classes)
         first = 0
         while first < len(codes):
             # A small memory takes few rows at a time, so that it learns from each.
             rows = slice(first, first + max(1, min(BATCH, len(self.memory_) // 16)))
             if self.supervision != "none" and len(self.memory_):
-                self._learn(X[rows], codes[rows], None, not self._dense or len(self.memory_) >= ENOUGH_KEYS)
+                self._learn(X[rows], codes[rows], None, self._knows_enough())
             self._store(X[rows], codes[rows], None)
             if self._follow() and self.supervision == "labels":
-                ids = np.array(list(self.memory_))
+                ids = self._own_ids()
                 self._learn(np.stack([self.memory_.key(id) for id in ids.tolist()]), self._labels[ids], ids, False)
             first = rows.stop
         return self
@@ -145,10 +148,15 @@ class MemoryTreeClassifier(Remembering):
         """Rows and labels as arrays, after scikit-learn's checks and ours."""
         if self.supervision not in SUPERVISION:
             raise InvalidOption(f"supervision must be one of {', '.join(SUPERVISION)}, not {self.supervision!r}")
-        if self.passes is not None:
-            whole("passes", self.passes, 0)
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float32, np.float64], reset=reset)
+        for name, least in LEAST.items():
+            if getattr(self, name) is not None or name not in MAY_BE_NONE:
+                whole(name, getattr(self, name), least)
+        X, y = self._rows(X, y, reset=reset)
         check_classification_targets(y)
+        if scipy.sparse.issparse(X) and self.trees > 1 and self.supervision == "reward":
+            raise InvalidOption(
+                'sparse rows with supervision="reward" have term lists, of which there is no forest: trees=1'
+            )
         return X, np.asarray(y)
 
     def _start(self, X: Any) -> None:
@@ -166,16 +174,23 @@ class MemoryTreeClassifier(Remembering):
         self.memory_ = self._face(**self._settings)
         self._known: dict[Any, int] = {}
         self._names: list[Any] = []
-        self._labels = np.empty(1024, np.int64)  # the label of each memory, by its id
+        self._labels = np.full(1024, NONE, np.int64)  # the label of each memory, by its id
         self._model: Any = ClassModel(0) if self._dense else SparseClassModel()
-        self._settled = 0  # how many keys the space was found from in which the model's weights are
+        self._settled = 0  # how many memories had come when the space was found in which the model's weights are
         self._planted = 0  # memories when the trees were last planted
         self._dtype: Any = None  # of the labels
 
-    def _codes(self, y: np.ndarray) -> np.ndarray:
-        """Labels as numbers, in the order in which they first came."""
-        self._dtype = y.dtype if self._dtype is None else np.promote_types(self._dtype, y.dtype)
-        for name in y.tolist():
+    def _codes(self, y: np.ndarray, expected: Any = ()) -> np.ndarray:
+        """Labels as numbers, in the order in which they first came; those expected are noted before."""
+        expected = np.asarray(expected) if len(expected) else y[:0]
+        if expected.ndim != 1:
+            raise InvalidOption(f"classes must be a list of labels, not an array of shape {expected.shape}")
+        dtypes = [expected.dtype, y.dtype, y.dtype if self._dtype is None else self._dtype]
+        kinds = {KINDS.get(dtype.kind, "numbers") for dtype in dtypes}
+        if len(kinds) > 1:
+            raise InvalidOption(f"labels are all of one kind, not {' and '.join(sorted(kinds))}")
+        self._dtype = np.result_type(*dtypes)
+        for name in [*expected.tolist(), *y.tolist()]:
             if name not in self._known:
                 self._known[name] = len(self._names)
                 self._names.append(name)
@@ -198,9 +213,15 @@ class MemoryTreeClassifier(Remembering):
         else:
             ids = self.memory_.insert_many(X, names, ids=ids, labels=labels)
         while len(self._labels) <= ids.max():
-            self._labels = np.concatenate([self._labels, np.empty_like(self._labels)])
+            self._labels = np.concatenate([self._labels, np.full_like(self._labels, NONE)])
         self._labels[ids] = codes
         self._model.join(codes, ids, self._view(X))
+
+    def _knows_enough(self) -> bool:
+        """Whether the memory may learn how to compare dense rows: what is seen of fewer is about to change. A small capacity
+        waits for no more than it holds if the memory is all that learns; linear weights lose more by it than they gain."""
+        capacity = self._settings["capacity"] if self.supervision == "reward" else None
+        return not self._dense or len(self.memory_) >= min(ENOUGH_KEYS, capacity or ENOUGH_KEYS)
 
     def _learn(self, X: Any, codes: np.ndarray, own: np.ndarray | None, space: bool, first_pass: bool = True) -> None:
         """Learn from rows whose labels are known; `own` are their memories where they are stored already, `space` tells
@@ -226,8 +247,12 @@ class MemoryTreeClassifier(Remembering):
             k = whole("neighbors", self.neighbors, 1)
             k = min(k, REWARDED) if self.supervision == "reward" else k
         k = min(k, max(len(self.memory_), 1))
-        beam = self.beam or (math.ceil(2.5 * math.log2(len(self.memory_) + 2)) if self._dense else 1)
-        return self.memory_.query_many(X, k, beam=beam, exclude=exclude)
+        usual = math.ceil(2.5 * math.log2(len(self.memory_) + 2)) if self._dense else 1
+        beam = usual if self.beam is None else self.beam
+        return self._own_hits(self.memory_.query_many(X, k, beam=beam, exclude=exclude))
+
+    def _notes(self) -> np.ndarray:
+        return self._labels
 
     def _view(self, X: Any) -> Any:
         """What the model of the classes sees of rows: the learned space, or the sparse rows themselves."""
@@ -242,8 +267,13 @@ class MemoryTreeClassifier(Remembering):
         hits = self._ask(X)
         if self.supervision != "labels":
             labels = np.where(hits.ids == NONE, NONE, self._labels[hits.ids])
-            return labels, np.eye(1, labels.shape[1]).repeat(len(labels), axis=0)
-        return self._model.score(hits.ids, hits.scores, self._labels, self._view(X))
+            chances = np.eye(1, labels.shape[1]).repeat(len(labels), axis=0)
+        else:
+            labels, chances = self._model.score(hits.ids, hits.scores, self._labels, self._view(X))
+        # Where nothing was found but what others put in, all that is known is which label is the most frequent.
+        silent = labels[:, 0] == NONE
+        labels[silent, 0], chances[silent, 0] = self._model.counts.argmax(), 1.0
+        return labels, chances
 
     def predict(self, X: Any) -> np.ndarray:
         """The likeliest label of each row."""

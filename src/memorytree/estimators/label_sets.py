@@ -7,11 +7,13 @@ the labels knows them as numbers: columns, or in the order in which they first c
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
+from numbers import Real
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 
+from memorytree.engine.state import NONE
 from memorytree.errors import InvalidOption
 
 DENSE, SPARSE, LISTS = "a dense matrix", "a sparse matrix", "lists of labels"
@@ -23,7 +25,12 @@ class LabelNames:
     def __init__(self, Y: Any):
         Y = as_array(Y)
         self.kind = kind_of(Y)
+        if self.kind == LISTS and are_flags(Y):
+            raise InvalidOption(
+                "labels are lists of one length that hold only 0 and 1: if they are an indicator matrix, give it as an array"
+            )
         self.dtype: Any = Y.dtype if self.kind != LISTS else None
+        self.sparse: Any = type(Y.tocsr()) if self.kind == SPARSE else None  # a matrix or an array
         self.width = 0  # of the widest indicator matrix so far
         self.names: list[Any] = []  # by number, where labels came in lists
         self._known: dict[Any, int] = {}
@@ -74,7 +81,7 @@ class LabelNames:
         if self.kind == LISTS:
             return self.named(bounds, numbers)
         matrix = self.matrix(bounds, numbers, np.ones(len(numbers), self.dtype))
-        return matrix if self.kind == SPARSE else matrix.toarray()
+        return self.sparse(matrix) if self.kind == SPARSE else matrix.toarray()
 
     def matrix(self, bounds: np.ndarray, numbers: np.ndarray, values: np.ndarray) -> scipy.sparse.csr_matrix:
         """A CSR matrix with a column for each label, in the order of `sorted_names`."""
@@ -139,8 +146,23 @@ def as_array(Y: Any) -> Any:
         return Y
     if hasattr(Y, "__array__"):
         array = np.asarray(Y)
+        if array.dtype == object and array.ndim == 2 and all(is_flag(one) for one in array.flat):
+            return array.astype(np.int64)
         return list(array) if array.dtype.kind in "USO" else array
     return list(Y) if isinstance(Y, Iterable) and not isinstance(Y, str | bytes) else Y
+
+
+def is_flag(one: Any) -> bool:
+    """Whether something may stand in an indicator matrix."""
+    return isinstance(one, Real | np.bool_) and one in (0, 1)
+
+
+def are_flags(Y: Any) -> bool:
+    """Whether lists can hardly be labels: each has two or more, only 0 and 1, and as many as all the others."""
+    if not len(Y) or not all(isinstance(row, list | tuple | np.ndarray) and len(row) == len(Y[0]) > 1 for row in Y):
+        return False
+    # A single row may well have both labels.
+    return all(is_flag(one) for row in Y for one in row) and (len(Y) > 1 or len(set(Y[0])) < len(Y[0]))
 
 
 def kind_of(Y: Any) -> str:
@@ -160,19 +182,20 @@ class SetsById:
     """The label set of every memory, by its id, as arrays that kernels take."""
 
     def __init__(self) -> None:
-        self.starts, self.sizes = np.zeros(1024, np.int64), np.zeros(1024, np.int64)
+        self.starts, self.sizes = np.full(1024, NONE, np.int64), np.zeros(1024, np.int64)
         self.pool = np.empty(1024, np.int32)
         self.used = 0
 
     @property
     def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(starts, sizes, pool): memory `id` has pool[starts[id] : starts[id] + sizes[id]]."""
+        """(starts, sizes, pool): memory `id` has pool[starts[id] : starts[id] + sizes[id]]; NONE where nobody knows."""
         return self.starts, self.sizes, self.pool
 
     def add(self, ids: np.ndarray, bounds: np.ndarray, numbers: np.ndarray) -> None:
         """Memories with these ids have come, with these label sets."""
         while len(self.starts) <= ids.max(initial=0):
-            self.starts, self.sizes = (np.concatenate([one, np.zeros_like(one)]) for one in (self.starts, self.sizes))
+            self.starts = np.concatenate([self.starts, np.full_like(self.starts, NONE)])
+            self.sizes = np.concatenate([self.sizes, np.zeros_like(self.sizes)])
         while len(self.pool) < self.used + len(numbers):
             self.pool = np.concatenate([self.pool, np.empty_like(self.pool)])
         self.pool[self.used : self.used + len(numbers)] = numbers
@@ -182,7 +205,7 @@ class SetsById:
     def keep(self, ids: np.ndarray) -> None:
         """Let go of the label sets of all other memories."""
         bounds, numbers = self.of(ids)
-        self.sizes[:] = 0
+        self.starts[:], self.sizes[:] = NONE, 0
         self.pool, self.used = np.empty(max(1024, 2 * len(numbers)), np.int32), 0
         self.add(ids, bounds, numbers)
 

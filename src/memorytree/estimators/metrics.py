@@ -46,7 +46,7 @@ def micro_f1(truth: Any, predicted: Any) -> float:
 def macro_f1(truth: Any, predicted: Any) -> float:
     """The mean F1 score of labels: every label counts the same; one that neither occurs nor is predicted has 0."""
     right, missed, extra = _counts(truth, predicted)
-    return float(np.mean(2 * right / np.maximum(2 * right + missed + extra, 1)))
+    return float((2 * right / np.maximum(2 * right + missed + extra, 1)).sum() / max(len(right), 1))
 
 
 def precision_at(k: int, truth: Any, ranked: np.ndarray) -> float:
@@ -71,8 +71,10 @@ def propensities(counts: np.ndarray, rows: int, a: float = 0.55, b: float = 1.5)
 
 def propensity_scored_precision_at(k: int, truth: Any, ranked: np.ndarray, propensity: np.ndarray) -> float:
     """Precision at k with each right label counted 1 / propensity, as a share of the most that could be had."""
-    gains = 1 / np.asarray(propensity)
-    earned = float((_right(k, truth, ranked) * np.where(ranked[:, :k] < 0, 0, gains[ranked[:, :k]])).sum())
+    right, gains = _right(k, truth, ranked), 1 / np.asarray(propensity)
+    if gains.shape != (truth.shape[1],):
+        raise InvalidOption(f"{truth.shape[1]} labels need as many propensities, not an array of shape {gains.shape}")
+    earned = float((right * np.where(ranked[:, :k] < 0, 0, gains[ranked[:, :k]])).sum())
     rows = scipy.sparse.csr_matrix(truth)
     possible = 0.0
     for first, last in zip(rows.indptr[:-1], rows.indptr[1:], strict=True):
@@ -83,22 +85,32 @@ def propensity_scored_precision_at(k: int, truth: Any, ranked: np.ndarray, prope
 
 def mean_reward(truth: np.ndarray, returned: np.ndarray) -> float:
     """The mean cosine between the features of what was right and of what was returned, row by row."""
-    if truth.shape != returned.shape or truth.ndim != 2:
-        raise InvalidOption(f"two matrices of one shape are needed, not {truth.shape} and {returned.shape}")
+    _check_shapes("matrices", truth, returned)
     return float(np.mean(np.sum(_unit(truth) * _unit(returned), axis=1)))
 
 
 def centered_reward(truth: np.ndarray, returned: np.ndarray, center: np.ndarray) -> float:
     """The same after `center`, the mean of all memories' features, was taken away: an answer that is a little like
     everything earns nothing by that."""
+    _check_shapes("matrices", truth, returned)
     return mean_reward(_unit(truth) - center, _unit(returned) - center)
+
+
+def _shape(one: Any) -> tuple[int, ...] | str:
+    """The shape of an array, or what there is instead."""
+    return getattr(one, "shape", type(one).__name__)
+
+
+def _check_shapes(what: str, first: Any, second: Any) -> None:
+    """Raise unless there are two matrices of one shape with something in them."""
+    shape = _shape(first)
+    if isinstance(shape, str) or shape != _shape(second) or len(shape) != 2 or not shape[0]:
+        raise InvalidOption(f"two {what} of one shape, with a row or more, are needed, not {shape} and {_shape(second)}")
 
 
 def _counts(truth: Any, predicted: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """For each label how often it was rightly predicted, missed, and wrongly predicted."""
-    shapes = [getattr(one, "shape", None) for one in (truth, predicted)]
-    if shapes[0] != shapes[1] or shapes[0] is None or len(shapes[0]) != 2:
-        raise InvalidOption(f"two indicator matrices of one shape are needed, not {shapes[0]} and {shapes[1]}")
+    _check_shapes("indicator matrices", truth, predicted)
     true, told = (scipy.sparse.csr_matrix(one).astype(bool).astype(np.int64) for one in (truth, predicted))
     right, all_true, all_told = (np.asarray(one.sum(axis=0)).ravel() for one in (true.multiply(told), true, told))
     return right, all_true - right, all_told - right
@@ -106,7 +118,10 @@ def _counts(truth: Any, predicted: Any) -> tuple[np.ndarray, np.ndarray, np.ndar
 
 def _right(k: int, truth: Any, ranked: np.ndarray) -> np.ndarray:
     """Whether each of the first k ranked labels of each row is true."""
-    if k < 1 or ranked.ndim != 2 or ranked.shape[1] < k or ranked.shape[0] != truth.shape[0]:
+    shapes = _shape(truth), _shape(ranked)
+    if any(isinstance(shape, str) or len(shape) != 2 or not shape[0] for shape in shapes):
+        raise InvalidOption(f"an indicator matrix and an array of ranked labels are needed, not {shapes[0]} and {shapes[1]}")
+    if k < 1 or ranked.shape[1] < k or ranked.shape[0] != truth.shape[0]:
         raise InvalidOption(f"{truth.shape[0]} rows of at least {k} ranked labels are needed, not {ranked.shape}")
     first = ranked[:, :k]
     if first.max(initial=-1) >= truth.shape[1]:

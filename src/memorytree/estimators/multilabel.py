@@ -9,7 +9,6 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import validate_data
 
 from memorytree.cores import ENOUGH_KEYS
 from memorytree.engine.state import NONE
@@ -17,7 +16,7 @@ from memorytree.errors import InvalidOption
 from memorytree.estimators.label_sets import LabelNames, SetsById, taken
 from memorytree.estimators.labels import CANDIDATES, LabelModel
 from memorytree.estimators.metrics import micro_f1
-from memorytree.estimators.remembering import Remembering
+from memorytree.estimators.remembering import Remembering, all_or_nothing
 from memorytree.hits import HitMatrix
 from memorytree.options import whole
 from memorytree.progress import track
@@ -105,6 +104,7 @@ class MemoryTreeMultilabelClassifier(Remembering):
 
     # ---- learning
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any) -> Self:
         """Remember all rows, teach the memory which of them belong together, then learn the scores of labels.
 
@@ -124,6 +124,7 @@ class MemoryTreeMultilabelClassifier(Remembering):
         self._learn_scores(X, sets, np.arange(X.shape[0]), self.passes)
         return self
 
+    @all_or_nothing
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
         """Learn from more rows, then remember them.
 
@@ -159,11 +160,10 @@ class MemoryTreeMultilabelClassifier(Remembering):
         whole("neighbors", self.neighbors, 1)
         if self.beam is not None:
             whole("beam", self.beam, 1)
-        return validate_data(self, X, accept_sparse="csr", dtype=[np.float32, np.float64], reset=reset)
+        return self._rows(X, reset=reset)
 
     def _start(self, X: Any, Y: Any) -> tuple[np.ndarray, np.ndarray]:
-        """An empty memory for rows and labels like these; returns the labels as numbers. What is wrong shows first, so that
-        a model that was fitted stays as it was."""
+        """An empty memory for rows and labels like these; returns the labels as numbers."""
         if Y is None:
             raise InvalidOption("requires y to be passed, but the target y is None")
         names = LabelNames(Y)
@@ -182,7 +182,7 @@ class MemoryTreeMultilabelClassifier(Remembering):
         self._model = LabelModel(len(names), 0 if self._dense else X.shape[1])
         self._came = 0  # how many rows have come
         self._tidied = 0  # and how many of them when the label sets of forgotten ones were last let go
-        self._settled = 0  # how many keys the space was found from in which the model's weights are
+        self._settled = 0  # how many memories had come when the space was found in which the model's weights are
         self._planted = 0  # memories when the trees were last planted
         return sets
 
@@ -220,7 +220,7 @@ class MemoryTreeMultilabelClassifier(Remembering):
         self._came += len(labels)
         if self.capacity is not None and self._came >= self._tidied + self.capacity:
             self._tidied = self._came
-            self._sets.keep(np.array(list(self.memory_), np.int64))
+            self._sets.keep(self._own_ids())
             self._model.recount(self._sets.pool[: self._sets.used])
 
     def _teach(self, hits: HitMatrix, truth: tuple[np.ndarray, np.ndarray]) -> None:
@@ -244,7 +244,7 @@ class MemoryTreeMultilabelClassifier(Remembering):
 
     def _learn_again(self) -> None:
         """Learn the scores of labels once more from all that is remembered."""
-        ids = np.array(list(self.memory_))
+        ids = self._own_ids()
         keys = np.stack([self.memory_.key(id) for id in ids.tolist()])
         self._learn_scores(keys, self._sets.of(ids), ids, 1)
 
@@ -263,15 +263,23 @@ class MemoryTreeMultilabelClassifier(Remembering):
 
     def _ask(self, X: Any, exclude: Any = None) -> HitMatrix:
         """The memories that fit each row."""
-        beam = self.beam or (math.ceil(2.5 * math.log2(len(self.memory_) + 2)) if self._dense else 1)
-        hits = self.memory_.query_many(X, self._k(), beam=beam, exclude=exclude)
-        # Nothing is known of the labels of memories that somebody else put in.
-        hits.ids[hits.ids >= len(self._sets.starts)] = NONE
-        return hits
+        usual = math.ceil(2.5 * math.log2(len(self.memory_) + 2)) if self._dense else 1
+        beam = usual if self.beam is None else self.beam
+        return self._own_hits(self.memory_.query_many(X, self._k(), beam=beam, exclude=exclude))
+
+    def _notes(self) -> np.ndarray:
+        return self._sets.starts
 
     def _similarities(self, hits: HitMatrix) -> np.ndarray:
         """What the votes of memories weigh."""
-        return np.exp(DENSE_SHARPNESS * (hits.scores - 1)) if self._dense else hits.scores
+        if not self._dense:
+            return hits.scores
+        if self.memory_._core.space.settled:
+            return np.exp(DENSE_SHARPNESS * (hits.scores - 1))
+        # So few memories that there is no space yet: they are compared by distance, beside the nearest of them.
+        distances = np.where(hits.ids == NONE, 0, -hits.scores)
+        usual = distances.sum(axis=1, keepdims=True) / np.maximum((hits.ids != NONE).sum(axis=1, keepdims=True), 1)
+        return np.exp(DENSE_SHARPNESS * (distances[:, :1] - distances) / np.maximum(usual, 1e-30)).astype(np.float32)
 
     def _view(self, X: Any) -> Any:
         """What the linear weights see of rows, as a sparse batch: the learned space, or the sparse rows themselves."""
@@ -286,6 +294,9 @@ class MemoryTreeMultilabelClassifier(Remembering):
         """For each row its candidates, as numbers, and their probabilities, highest first; -1 behind the last."""
         X = self._asked(X)
         hits = self._ask(X)
+        if not self._dense:
+            # What is returned for a row that has nothing in common with any memory says nothing about it.
+            hits.ids[hits.scores[:, 0] == 0] = NONE
         return self._model.score(self._sets.arrays, hits.ids, self._similarities(hits), self._view(X))
 
     def predict(self, X: Any) -> Any:
@@ -297,8 +308,9 @@ class MemoryTreeMultilabelClassifier(Remembering):
     def predict_topk(self, X: Any, k: int = 5) -> tuple[np.ndarray, np.ndarray]:
         """The k likeliest labels of each row and their probabilities: two arrays of n x k, highest first.
 
-        Where memories bring fewer than k labels (never more than 32 are looked at), what is left has probability 0 and, for
-        a label, -1 where labels are whole numbers (as columns are), otherwise None.
+        Where memories bring fewer than k labels (never more than 32 are looked at, and none if a sparse row has nothing in
+        common with any memory), what is left has probability 0 and, for a label, -1 where labels are whole numbers (as
+        columns are), otherwise None.
         """
         k = whole("k", k, 1)
         found, chances = self._chances(X)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import scipy.sparse
+from sklearn.exceptions import NotFittedError
 
 from memorytree.progress import track
 
@@ -63,13 +66,14 @@ class Progress:
         )
 
 
-def progressive(model: Any, stream: Iterable[tuple[Any, Any]], *, show: bool = False) -> Progress:
+def progressive(model: Any, stream: Iterable[tuple[Any, Any]], *, classes: Any = None, show: bool = False) -> Progress:
     """Predict each row of a stream, then learn from it.
 
     Args:
         model: has `predict_one(x)` and `learn_one(x, y)` as in river, or `predict(X)` and `partial_fit(X, y)` as in
             scikit-learn.
         stream: pairs (row, label).
+        classes: all labels there will be, for models of scikit-learn that want to know them with the first row.
         show: show a progress bar.
 
     >>> from sklearn.datasets import load_iris
@@ -88,10 +92,18 @@ def progressive(model: Any, stream: Iterable[tuple[Any, Any]], *, show: bool = F
             guess = model.predict_one(x)
             model.learn_one(x, y)
         else:
-            row = x if hasattr(x, "ndim") and x.ndim == 2 else np.asarray(x)[None]
-            guess = model.predict(row)[0] if progress.rows else None
-            model.partial_fit(row, [y])
+            row, guess = _matrix(x), None
+            with suppress(NotFittedError):
+                guess = model.predict(row)[0]
+            model.partial_fit(row, [y], **({} if classes is None or progress.rows else {"classes": classes}))
         progress.note(guess is not None and guess == y, y)
     if not progress.curve or progress.curve[-1][0] != progress.rows:
         progress.curve.append((progress.rows, progress.error))
     return progress
+
+
+def _matrix(x: Any) -> Any:
+    """A row as a matrix of one row."""
+    if getattr(x, "ndim", 1) == 2:
+        return x
+    return scipy.sparse.csr_matrix(x.reshape(1, -1)) if scipy.sparse.issparse(x) else np.asarray(x)[None]

@@ -2,14 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from memorytree.engine.state import NONE
 from memorytree.hits import HitMatrix, Hits
+from memorytree.keys import kind_for
+
+ROWS: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float32, np.float64]}
+"""What scikit-learn is to make of the rows it checks."""
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def all_or_nothing(method: Method) -> Method:
+    """A method after whose errors the estimator is what it was. What was there before is not to be written to until nothing
+    can be wrong any more; what the method makes anew is let go."""
+
+    @wraps(method)
+    def guarded(self: Any, *args: Any, **options: Any) -> Any:
+        before = vars(self).copy()
+        try:
+            return method(self, *args, **options)
+        except Exception:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+    return guarded  # type: ignore[return-value]
 
 
 class Remembering(ClassifierMixin, BaseEstimator):
@@ -21,16 +48,46 @@ class Remembering(ClassifierMixin, BaseEstimator):
     memory_: Any
     _model: Any
     _dense: bool
-    _settled: int  # how many keys the space was found from in which the model's weights are
+    _settled: int  # how many memories had come when the space was found in which the model's weights are
     _planted: int  # memories when the trees were last planted
 
     def _ask(self, X: Any) -> HitMatrix:
         raise NotImplementedError
 
+    def _notes(self) -> np.ndarray:
+        """What is noted of the labels of each memory, by its id; NONE where the estimator did not store it."""
+        raise NotImplementedError
+
+    def _is_own(self, ids: np.ndarray) -> np.ndarray:
+        """Whether the estimator stored these memories; it knows nothing of the labels of those that others put in."""
+        notes = self._notes()
+        return (ids != NONE) & (ids < len(notes)) & (notes[np.minimum(ids, len(notes) - 1)] != NONE)
+
+    def _own_ids(self) -> np.ndarray:
+        """The memories that are there and that the estimator stored."""
+        ids = np.array(list(self.memory_), np.int64)
+        return ids[self._is_own(ids)]
+
+    def _own_hits(self, hits: HitMatrix) -> HitMatrix:
+        """Hits without those that others put in: they have no say."""
+        strange = (hits.ids != NONE) & ~self._is_own(hits.ids)
+        if strange.any():
+            hits.ids[strange], hits.scores[strange] = NONE, -np.inf
+            order = np.argsort(strange, axis=1, kind="stable")
+            hits.ids, hits.scores = (np.take_along_axis(one, order, axis=1) for one in (hits.ids, hits.scores))
+        return hits
+
+    def _rows(self, X: Any, y: Any = "no_validation", *, reset: bool) -> Any:
+        """Rows that are to be learned from, checked by scikit-learn and as keys; with labels if they are given."""
+        checked = validate_data(self, X, y, reset=reset, **ROWS)
+        X = checked[0] if isinstance(checked, tuple) else checked
+        (kind_for(X) if reset else self.memory_._keys).many(X)
+        return checked
+
     def _asked(self, X: Any) -> Any:
         """Rows that are asked for, checked."""
         check_is_fitted(self, "memory_")
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float32, np.float64], reset=False)
+        X = validate_data(self, X, reset=False, **ROWS)
         if not len(self.memory_):
             raise NotFittedError("all memories have been removed: there is nothing to predict from")
         return X
@@ -43,9 +100,10 @@ class Remembering(ClassifierMixin, BaseEstimator):
         """Follow the memory into a new space (then True), or plant its trees anew if it has doubled since."""
         if not self._dense:
             return False
-        space = self.memory_._core.space
-        if space.settled != self._settled:
-            self._settled = space.settled
+        core = self.memory_._core
+        space = core.space
+        if core.settled_at != self._settled:
+            self._settled = core.settled_at
             self._model = self._model.in_space(space.width)
             return True
         if space.lessons and len(self.memory_) > 2 * self._planted:

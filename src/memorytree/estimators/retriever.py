@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -14,8 +15,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from memorytree.engine.state import NONE
 from memorytree.errors import InvalidOption, InvalidReward
+from memorytree.estimators.remembering import ROWS, all_or_nothing
 from memorytree.hits import HitMatrix, Hits
-from memorytree.options import rewards_for, whole
+from memorytree.options import listed, rewards_for, whole
 from memorytree.progress import track
 from memorytree.tree import MemoryTree
 
@@ -23,6 +25,9 @@ from memorytree.tree import MemoryTree
 BATCH = 64
 # While learning, so many times log2 n memories are returned and rewarded.
 BREADTH = 8
+
+# A reward may leave [0, 1] by so much.
+ROUNDING = 1e-6
 
 Reward = Callable[[int, Hits], Iterable[float | None]]
 
@@ -79,6 +84,7 @@ class MemoryTreeRetriever(BaseEstimator):
 
     # ---- storing
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any = None, *, values: Iterable[Any] | None = None, features: Any = None) -> Self:
         """Forget everything, then store rows.
 
@@ -89,14 +95,26 @@ class MemoryTreeRetriever(BaseEstimator):
             features: a row of numbers for each value, that describe it.
         """
         X = self._checked(X, reset=True)
-        chance = check_random_state(self.random_state)
-        scorer = "values" if features is not None else "metric"
-        memory = MemoryTree(scorer=scorer, capacity=self.capacity, reroutes=1, seed=int(chance.randint(2**31)))
-        self._store(memory, 0, X, y, values, features)
-        # What is wrong has shown by now; before, a retriever that was fitted stays as it was.
-        self.memory_, self._chance, self._described, self._count = memory, chance, features is not None, X.shape[0]
+        n, chance = X.shape[0], check_random_state(self.random_state)
+        settings: dict[str, Any] = {
+            "scorer": "values" if features is not None else "metric",
+            "reroutes": 1,
+            "seed": int(chance.randint(2**31)),
+            "capacity": self.capacity,
+        }
+        self.memory_ = MemoryTree(**settings)
+        if features is not None or scipy.sparse.issparse(X):
+            self._store(0, X, y, values, features)
+        else:
+            # How dense rows are compared is found from all of them, whatever order they came in.
+            values = _values(n, 0, y, values)
+            first = 0 if self.capacity is None else max(0, n - self.capacity)
+            order = first + chance.permutation(n - first)
+            self.memory_ = MemoryTree.build(X[order], [values[i] for i in order.tolist()], ids=order, **settings)
+        self._chance, self._described, self._count = chance, features is not None, n
         return self
 
+    @all_or_nothing
     def partial_fit(self, X: Any, y: Any = None, *, values: Iterable[Any] | None = None, features: Any = None) -> Self:
         """Store more rows; features are needed if the first ones had some."""
         if not hasattr(self, "memory_"):
@@ -104,27 +122,19 @@ class MemoryTreeRetriever(BaseEstimator):
         X = self._checked(X, reset=False)
         if (features is not None) != self._described:
             raise InvalidOption(f"these rows have {'' if self._described else 'no '}features: give all of them or none")
-        self._store(self.memory_, self._count, X, y, values, features)
+        self._store(self._count, X, y, values, features)
         self._count += X.shape[0]
         return self
 
-    def _store(self, memory: MemoryTree, count: int, X: Any, y: Any, values: Any, features: Any) -> None:
-        if y is not None and values is not None:
-            raise InvalidOption("give the values once: as values= or as y")
-        values = y if values is None else values
+    def _store(self, count: int, X: Any, y: Any, values: Any, features: Any) -> None:
         numbers = np.arange(count, count + X.shape[0])
-        memory.insert_many(
-            X,
-            numbers.tolist() if values is None else values,
-            ids=numbers,
-            features=features,
-            progress=bool(self.verbose),
-        )
+        values = _values(X.shape[0], count, y, values)
+        self.memory_.insert_many(X, values, ids=numbers, features=features, progress=bool(self.verbose))
 
     def _checked(self, X: Any, reset: bool) -> Any:
         whole("passes", self.passes, 0)
         whole("beam", self.beam, 1)
-        return validate_data(self, X, accept_sparse="csr", dtype=[np.float32, np.float64], reset=reset)
+        return validate_data(self, X, reset=reset, **ROWS)
 
     # ---- asking
 
@@ -146,8 +156,8 @@ class MemoryTreeRetriever(BaseEstimator):
 
         Args:
             X: a key in each row.
-            reward: a function `(number of the row, hits) -> rewards`, one from 0 to 1 for each hit, None where there is
-                none; or a matrix with a row for each query and a column for each memory, by its id.
+            reward: a function `(number of the row, hits) -> rewards`, one from 0 to 1 for each hit, None or NaN where there
+                is none; or a matrix with a row for each query and a column for each memory, by its id.
             exclude: for each row the ids of memories to leave out: its own, if it is stored.
         """
         check_is_fitted(self, "memory_")
@@ -173,14 +183,39 @@ class MemoryTreeRetriever(BaseEstimator):
         return self
 
 
+def _values(rows: int, count: int, y: Any, values: Any) -> list[Any]:
+    """The values of rows, by default their numbers, of which `count` have come before."""
+    if y is not None and values is not None:
+        raise InvalidOption("give the values once: as values= or as y")
+    given = y if values is None else values
+    listing = list(range(count, count + rows)) if given is None else listed(given)
+    if len(listing) != rows:
+        raise InvalidOption(f"{rows} rows need as many values, not {len(listing)}")
+    return listing
+
+
 def _rewards(reward: Any, rows: np.ndarray, hits: HitMatrix) -> np.ndarray:
     """The rewards of a batch as an array, NaN where there are none."""
     if isinstance(reward, _Table):
         return reward.of(rows, hits.ids)
     given = np.full(hits.ids.shape, np.nan)
     for i, (row, found) in enumerate(zip(rows.tolist(), hits, strict=True)):
-        given[i, : len(found)] = rewards_for(len(found), reward(row, found))
+        given[i, : len(found)] = rewards_for(len(found), _rounded(reward(row, found)))
     return given
+
+
+def _rounded(rewards: Any) -> Any:
+    """Rewards without errors of rounding, such as a cosine of float32 has, and None for NaN; the rest is left to checks."""
+    if isinstance(rewards, str) or not isinstance(rewards, Iterable):
+        return rewards
+    return [_rounded_one(reward) if isinstance(reward, Real) else reward for reward in rewards]
+
+
+def _rounded_one(reward: Any) -> float | None:
+    if math.isnan(reward):
+        return None
+    nearest = min(max(float(reward), 0.0), 1.0)
+    return nearest if abs(reward - nearest) <= ROUNDING else float(reward)
 
 
 class _Table:
@@ -193,7 +228,7 @@ class _Table:
         """The rewards of memories `ids` for some rows."""
         there = ids != NONE
         found = self._matrix[np.repeat(rows, ids.shape[1]), np.where(there, ids, 0).ravel()]
-        return np.where(there, np.asarray(found, np.float64).reshape(ids.shape), np.nan)
+        return np.where(there, np.clip(np.asarray(found, np.float64).reshape(ids.shape), 0, 1), np.nan)
 
 
 def _columns_of(matrix: Any, rows: int, memories: int) -> _Table:
@@ -202,6 +237,6 @@ def _columns_of(matrix: Any, rows: int, memories: int) -> _Table:
     if matrix.shape != (rows, memories):
         raise InvalidReward(f"rewards for {rows} rows and the {memories} rows stored so far, not a matrix {matrix.shape}")
     numbers = matrix.data if scipy.sparse.issparse(matrix) else matrix
-    if numbers.dtype.kind not in "fiub" or np.any((numbers < 0) | (numbers > 1)):
+    if numbers.dtype.kind not in "fiub" or np.any((numbers < -ROUNDING) | (numbers > 1 + ROUNDING)):
         raise InvalidReward("a reward is a number from 0 to 1, or NaN")
     return _Table(matrix)

@@ -1,7 +1,8 @@
 """Scores of classes for sparse rows: best similarity, centroid and one-against-some linear weights.
 
 Only the labels that the returned memories carry are looked at. Three figures speak for a label: its linear score, the best
-similarity among its memories, and the cosine with its centroid, the sum of its rows. Three shared coefficients mix them.
+similarity among its memories, and the cosine with its centroid, the sum of its rows. Three shared coefficients mix them;
+how sure the probabilities may be is chosen by how well they would have foretold rows when these first came.
 Every label has one exact open-addressing table of (feature, linear weight, sum); rows are taken at unit length.
 
 The linear weights are those of the multi-class support vector machine of Crammer and Singer, found by exact steps on one
@@ -25,6 +26,7 @@ WEIGHT, SUM, WIDTH = range(1, 4)  # columns of the tables, behind the feature
 LINEAR, NEAREST, CENTROID, FIGURES = range(4)
 FIRST_MIX = (30.0, 10.0, 20.0)
 MIX_RATE = 0.1
+DEGREES, HORIZON = 8, 1024  # of calm to choose from; over how many rows
 RIVALS = 4  # dual coefficients a row may have: for the right label and its strongest rivals
 COST = 1.0
 # Labels with fewer rows than this have no linear weights: memories and centroid say it all.
@@ -89,17 +91,27 @@ def judge(tables, square, label, X, i, scale, own, figures, c):
 
 
 @helper
-def mix(mixture, figures, n, results):
-    """The probability of each of n labels."""
+def mix(mixture, figures, n, calm, results):
+    """The probability of each of n labels; the smaller `calm`, the less they differ."""
     for c in range(n):
         results[c] = 0.0
         for figure in range(FIGURES):
             results[c] += mixture[figure] * figures[c, figure]
+        results[c] *= calm
     to_probabilities(results, n)
 
 
+@helper
+def note_surprise(surprises, mixture, figures, n, true):
+    """Note how surprising the right label is with each degree of calm."""
+    results = np.empty(n)
+    for degree in range(surprises.shape[0]):
+        mix(mixture, figures, n, 0.5**degree, results)
+        surprises[degree] -= surprises[degree] / HORIZON + np.log(results[true] + 1e-30)
+
+
 @kernel
-def score_classes(tables, squares, counts, mixture, ids, scores, labels, X, found, chances):
+def score_classes(tables, squares, counts, mixture, calm, ids, scores, labels, X, found, chances):
     """For each query the labels of its memories (NONE behind the last) and their probabilities."""
     k = ids.shape[1]
     figures, here, results = np.empty((k, FIGURES)), np.empty(k, np.int64), np.empty(k)
@@ -112,7 +124,7 @@ def score_classes(tables, squares, counts, mixture, ids, scores, labels, X, foun
                 figures[c, LINEAR], figures[c, CENTROID] = 0.0, figures[c, NEAREST]
             else:
                 judge(tables, squares[here[c]], here[c], X, i, scale, False, figures, c)
-        mix(mixture, figures, n, results)
+        mix(mixture, figures, n, calm, results)
         for c in range(k):
             found[i, c] = here[c] if c < n else NONE
             chances[i, c] = results[c] if c < n else 0.0
@@ -122,7 +134,7 @@ def score_classes(tables, squares, counts, mixture, ids, scores, labels, X, foun
 def learn_mixture(mixture, mixture_squares, figures, n, true):
     """One Adagrad step on the shared coefficients, by the softmax over the labels that memories brought."""
     results = np.empty(n)
-    mix(mixture, figures, n, results)
+    mix(mixture, figures, n, 1.0, results)
     for figure in range(FIGURES):
         g = -figures[true, figure]
         for c in range(n):
@@ -165,8 +177,9 @@ def solve(figures, n, true, chosen, duals):
 
 @kernel
 def learn_classes(
-    tables, top, squares, counts, mixture, mixture_squares, owners, alphas, ids, scores, labels, truth, own, first_pass, X, i
-):
+    tables, top, squares, counts, mixture, mixture_squares, surprises, owners, alphas,
+    ids, scores, labels, truth, own, first_pass, X, i,
+):  # fmt: skip
     """Learn from the true labels of queries, from query i on; own[i] is its memory or NONE.
 
     Returns the first query for which the pool has no room left.
@@ -221,6 +234,7 @@ def learn_classes(
                         before[c] = alphas[own[i], m]
                         figures[c, LINEAR] -= before[c]
         if first_pass and true < brought:
+            note_surprise(surprises, mixture, figures, brought, true)
             learn_mixture(mixture, mixture_squares, figures, brought, true)
         if counts[label] >= ENOUGH_ROWS and n > 1:
             m = solve(figures, n, true, chosen, duals)
@@ -251,6 +265,7 @@ class SparseClassModel:
         self.counts = np.zeros(16, np.int64)
         self.mixture = np.array(FIRST_MIX)
         self.mixture_squares = np.zeros(FIGURES)
+        self.surprises = np.zeros(DEGREES)  # by rows when they first came; each degree is half as sure
         self.owners = np.full((16, RIVALS), NONE, np.int64)  # of a memory's dual coefficients: the labels
         self.alphas = np.zeros((16, RIVALS), np.float64)
 
@@ -286,7 +301,7 @@ class SparseClassModel:
     ) -> None:
         """Learn from the true labels of queries; `own` are their memories where they are stored."""
         own = np.full(len(truth), NONE) if own is None else own
-        mixing, duals = (self.mixture, self.mixture_squares), (self.owners, self.alphas)
+        mixing, duals = (self.mixture, self.mixture_squares, self.surprises), (self.owners, self.alphas)
         question = ids, scores, labels, truth, own, first_pass, X
         done = 0
         while True:
@@ -299,5 +314,6 @@ class SparseClassModel:
     def score(self, ids: np.ndarray, scores: np.ndarray, labels: np.ndarray, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """For each query the labels of its memories (-1 behind the last) and their probabilities."""
         found, chances = np.empty(ids.shape, np.int64), np.empty(ids.shape, np.float64)
-        score_classes(self._tables, self.squares, self.counts, self.mixture, ids, scores, labels, X, found, chances)
+        calm = 0.5 ** int(self.surprises.argmin())
+        score_classes(self._tables, self.squares, self.counts, self.mixture, calm, ids, scores, labels, X, found, chances)
         return found, chances
