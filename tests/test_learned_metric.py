@@ -145,3 +145,17 @@ def test_capacity_and_removal_reach_every_part(rng):
 
 def test_settings_of_its_own():
     assert MemoryTree(scorer=metric(rank=5)).insert([1.0, 2.0], 0) == 0
+
+
+def test_a_receipt_of_trees_that_are_no_more_teaches_no_router():
+    tree = MemoryTree(routing="paper", scorer="metric", seed=0)
+    X = np.random.default_rng(0).normal(size=(300, 4)).astype(np.float32)
+    tree.insert_many(X, range(300))
+    explored = [
+        hits for hits in (tree.query(x, explore=1.0, draw=i) for i, x in enumerate(X)) if hits.receipt.branch == "node"
+    ]
+    assert explored
+    fresh = [tree.update(hits, [1.0] * len(hits)).skipped for hits in explored[:20]]
+    assert sum(fresh) < 20
+    tree.learn()
+    assert all(tree.update(hits, [1.0] * len(hits)).skipped == 1 for hits in explored[20:])

@@ -16,6 +16,7 @@ from memorytree import options
 from memorytree.engine import kernels
 from memorytree.engine.core import NO_TRACES, ONE_LEAF, AnyCore, Core
 from memorytree.engine.merge import merge_rows
+from memorytree.engine.search import BRANCH, EXPLOIT, EXPLORED, EXPLORED_GENERATION
 from memorytree.engine.state import LABEL, NONE, SLOT, Settings
 from memorytree.errors import InvalidOption
 from memorytree.routing import Terms, TermsCore, principal
@@ -30,6 +31,8 @@ from memorytree.scoring.valued import ValuedCore
 FIRST_KEYS, ENOUGH_KEYS = 8, 1024
 # No lesson is taken before there are so many: directions of fewer are about to change.
 FIRST_LESSON = 64
+# The generation of an explored node of a learned space counts the plantings of its trees as well, in steps of this.
+GENERATIONS = 2**32
 # Directions are found from this many memories at the most.
 SAMPLE = 4096
 # How many numbers are seen of a sparse key.
@@ -194,6 +197,7 @@ class LearnedCore(AnyCore):
         self._next = 0  # the row to be renewed next
         self._inserted = 0  # how many memories have come
         self.settled_at = 0  # and how many had when the directions were last found
+        self._plantings = 0  # how often the trees were planted
 
     def __len__(self) -> int:
         return len(self.raw)
@@ -206,18 +210,22 @@ class LearnedCore(AnyCore):
     def lore(self) -> dict[str, np.ndarray]:
         """What has been learned beside the trees."""
         space = self.space
-        numbers = np.array([space.lessons, space.settled, self._next, self._inserted, self.settled_at])
+        own = (self._next, self._inserted, self.settled_at, self._plantings)
+        numbers = np.array([space.lessons, space.settled, *own])
         arrays = {name: getattr(space, name) for name in ("weights", "squares", "center", "units")}
         return {**arrays, "numbers": numbers}
 
     def recall(self, lore: dict[str, np.ndarray]) -> None:
         """Be what `lore` told; the trees are then still to be adopted."""
-        for name, array in self.lore().items():
+        known = self.lore()
+        # Earlier files have fewer numbers.
+        lore = {**lore, "numbers": np.pad(lore["numbers"], (0, max(0, len(known["numbers"]) - lore["numbers"].size)))}
+        for name, array in known.items():
             if lore[name].shape != array.shape or lore[name].dtype != array.dtype or not np.all(np.isfinite(lore[name])):
                 raise ValueError(f"{name} of the learned space is not whole")
             array[:] = lore[name]
         self.space.lessons, self.space.settled, *own = lore["numbers"].tolist()
-        self._next, self._inserted, self.settled_at = own
+        self._next, self._inserted, self.settled_at, self._plantings = own
         if self.space.settled:
             self.trees = self._planted()
 
@@ -295,6 +303,7 @@ class LearnedCore(AnyCore):
         if not self.space.settled:
             return
         self.trees = self._planted()
+        self._plantings += 1
         labels = self.raw.arrays()["rows"][: len(self), LABEL].astype(np.int64)
         self.trees.fill(self._seen(slice(None)), self._ids(slice(None)), labels)
 
@@ -358,6 +367,9 @@ class LearnedCore(AnyCore):
             counts[0] = self.space.learn(self.trees.shown.tree, X, first, last, ids, rewards)
             self.reroute(self._renewed * int(counts[0]))
         steps = np.array([first * (1 + self.trees.settings.reroutes)])
+        traces = traces.copy()
+        planting, traces[:, EXPLORED_GENERATION] = np.divmod(traces[:, EXPLORED_GENERATION], GENERATIONS)
+        traces[planting != self._plantings, EXPLORED] = NONE  # a node of trees that are no more
         return counts + self.trees.update(self.seen(X), traces, ids, rewards, steps, last)
 
     def compare(self, X: Any, first: int, last: int, ids: np.ndarray) -> np.ndarray:
@@ -388,6 +400,9 @@ class LearnedCore(AnyCore):
             draw + first,
         )
         scores[part] = _cosines(scores[part])
+        if len(traces):
+            explored = traces[part, BRANCH] != EXPLOIT
+            traces[part, EXPLORED_GENERATION] += np.where(explored, self._plantings * GENERATIONS, 0)
 
 
 def _cosines(scores: np.ndarray) -> np.ndarray:
