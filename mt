@@ -106,16 +106,29 @@ test)
     cd "$root"
     step "lint and types"
     lint
-    # The tests with bounds checks run beside the others. Compiled code with and without the checks must not share a cache.
+    # Three at a time: those with bounds checks (whose compiled code must not share a cache with the others'), and the rest in
+    # two halves, unless arguments say which to run.
     checked=$venv/boundscheck.log
     NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR="$venv/numba-boundscheck" \
         "$python" -m pytest -q -p no:cacheprovider -m boundscheck tests >"$checked" 2>&1 &
     beside=$!
-    trap 'kill "$beside" 2>/dev/null || :' EXIT
-    step "tests"
-    "$python" -m pytest $quiet "$@"
-    step "engine tests with bounds checks"
+    half=''
+    if [ $# -eq 0 ]; then
+        rooms='tests/cli tests/faults tests/lab tests/store tests/text'
+        "$python" -m pytest -q -p no:cacheprovider $rooms >"$venv/half.log" 2>&1 &
+        half=$!
+        for room in $rooms; do set -- "$@" "--ignore=$room"; done
+    fi
+    trap 'kill "$beside" $half 2>/dev/null || :' EXIT
     passed=0
+    step "tests"
+    "$python" -m pytest $quiet "$@" || passed=$?
+    if [ -n "$half" ]; then
+        step "tests of the store, the texts, the command line and the lab"
+        wait "$half" || passed=$?
+        cat "$venv/half.log"
+    fi
+    step "engine tests with bounds checks"
     wait "$beside" || passed=$?
     trap - EXIT
     cat "$checked"
