@@ -7,6 +7,8 @@ from signal import SIG_DFL, SIGINT
 from threading import Lock, RLock, Thread, current_thread, get_ident, local, main_thread
 from typing import Any
 
+MAIN = main_thread().ident  # the only thread that is ever interrupted
+
 
 class ReadersWriterLock:
     """Readers share, a writer is alone; a waiting writer goes before new readers.
@@ -50,7 +52,7 @@ class ReadersWriterLock:
 
     def acquire_write(self) -> None:
         """Come in as the writer."""
-        if get_ident() == main_thread().ident:  # the only one that is ever interrupted
+        if get_ident() == MAIN:
             self._was_interrupted = False
             self._handler = _signal.getsignal(SIGINT)
             if self._handler is not None:  # not one of another language, which could not be put back
@@ -69,7 +71,7 @@ class ReadersWriterLock:
             lock.release()
         self._awaited = False
         self._gate.release()
-        if self._handler is not None and get_ident() == main_thread().ident:
+        if self._handler is not None and get_ident() == MAIN:
             handler, self._handler = self._handler, None
             _signal.signal(SIGINT, handler)
             if self._was_interrupted and callable(handler):

@@ -178,14 +178,15 @@ class MemoryTree:
             features: numbers that describe the value, for scorers that read them.
             label: what it belongs to; principal routers keep memories of one label together where they can.
         """
-        ids = np.array([options.id_to_give(id)])
+        ids = np.array([NONE if id is None else options.id_to_give(id)])
         with self._writer:
             keys, core = self._begin(x)
             codes = None if label is None else options.codes_for([label], 1, self._labels)
             given = None if features is None else options.features_for([features], 1, core)
             row = keys.one(x, growing=True)  # last: only a key that is taken may bring names of features
             self._write(keys, core, row, ids, [value], np.zeros(1, _INT64), 1)
-            self._describe(ids, codes, given)
+            if codes is not None or given is not None:
+                self._describe(ids, codes, given)
         return ids.item()
 
     def _describe(self, ids: np.ndarray, codes: options.Codes | None, features: np.ndarray | None) -> None:
@@ -261,7 +262,10 @@ class MemoryTree:
                     self._forget(gone)
                     first = until
                 until = -(-done.item() // steps)
-                self._values.update(zip(ids[first:until].tolist(), values[first:until], strict=True))
+                if until - first == 1:  # much quicker than a batch of one
+                    self._values[ids.item(first)] = values[first]
+                else:
+                    self._values.update(zip(ids[first:until].tolist(), values[first:until], strict=True))
             finally:
                 self._lock.release_write()
             if long_work == NONE:
