@@ -18,19 +18,6 @@ from tests.lab.made_up import result
 cli = CliRunner()
 
 
-@pytest.fixture
-def made_up(monkeypatch):
-    """Parts are not measured, but made up; returns those that were asked for."""
-    seen = []
-
-    def measured(part, plan):
-        seen.append(part)
-        return result(part)
-
-    monkeypatch.setattr(command, "measured", measured)
-    return seen
-
-
 def test_the_command_line_does_not_wait_for_the_lab():
     asked = "import sys, memorytree.cli; print(sorted({'sklearn', 'matplotlib', 'memorytree.lab.peers'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, env=environment(), check=True)

@@ -8,12 +8,12 @@ from typer.testing import CliRunner
 
 from memorytree.cli import app
 from memorytree.errors import InvalidOption
-from memorytree.lab import command, documents, peers
+from memorytree.lab import documents, peers
 from memorytree.lab.experiments import EXPERIMENTS, Plan
 from memorytree.lab.parts import Part, Shelf
 from memorytree.lab.results import Results
 from tests.lab import own_peers
-from tests.lab.made_up import result, results
+from tests.lab.made_up import results
 
 MEAN, PARROT = "tests.lab.own_peers:NearestMean", "tests.lab.own_peers:Parrot"
 HAVE_SYSTEMS = {"few-shot", "multi-label", "retrieval", "online", "desiderata"}
@@ -33,18 +33,9 @@ class Constant(Peer):
 cli = CliRunner()
 
 
-@pytest.fixture
-def made_up(monkeypatch):
-    """Parts are not measured, but made up, and nothing is drawn; returns those that were asked for."""
-    seen = []
-
-    def measured(part, plan):
-        seen.append(part)
-        return result(part)
-
-    monkeypatch.setattr(command, "measured", measured)
+@pytest.fixture(autouse=True)
+def nothing_is_drawn(monkeypatch):
     monkeypatch.setattr(documents, "save", lambda figure, path: None)
-    return seen
 
 
 def run(*arguments, code=0):
