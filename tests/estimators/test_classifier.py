@@ -200,6 +200,35 @@ def test_sparse_rows(supervision):
     assert scipy.sparse.issparse(model.memory_.key(0))
 
 
+def test_how_rows_are_stored_does_not_matter_where_they_hold_much(digits):
+    X, y = digits
+    dense = MemoryTreeClassifier(passes=1, random_state=0).fit(X[:600], y[:600])
+    sparse = MemoryTreeClassifier(passes=1, random_state=0).fit(scipy.sparse.csr_matrix(X[:600]), y[:600])
+    for rows in (X[600:], scipy.sparse.csr_matrix(X[600:])):
+        np.testing.assert_array_equal(sparse.predict_proba(rows), dense.predict_proba(X[600:]))
+    sparse.partial_fit(scipy.sparse.csr_matrix(X[600:700]), y[600:700])
+    assert isinstance(sparse.memory_.key(650), np.ndarray)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_fine_patterns_in_few_features_are_seen(seed):
+    """On a board of 10 x 10 squares all memories look alike to a cosine; the nearest one knows the colour all the same."""
+    rng = np.random.default_rng(seed)
+    X = rng.random((3000, 2))
+    y = (np.floor(10 * X).sum(axis=1) % 2).astype(int)
+    model = MemoryTreeClassifier(random_state=seed).fit(X[:2500], y[:2500])
+    nearest = KNeighborsClassifier(1).fit(X[:2500], y[:2500])
+    assert model.score(X[2500:], y[2500:]) > nearest.score(X[2500:], y[2500:]) - 0.02
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_units_of_measurement_hardly_matter(digits, seed):
+    X, y = digits
+    units = 10 ** np.random.default_rng(seed).uniform(-3, 3, X.shape[1])
+    scores = [MemoryTreeClassifier(random_state=seed).fit(Z[:1000], y[:1000]).score(Z[1000:], y[1000:]) for Z in (X, X * units)]
+    assert scores[1] > scores[0] - 0.03
+
+
 def test_probabilities_of_sparse_rows_are_no_surer_than_they_may_be():
     rng = np.random.default_rng(0)
     X = scipy.sparse.csr_matrix((rng.random((500, 150)) < 0.05).astype(float))
@@ -262,6 +291,6 @@ def test_more_trees_and_bad_settings(digits):
         with pytest.raises(InvalidOption, match=next(iter(options))):
             MemoryTreeClassifier(**{"supervision": "none", **options}).fit(X, y)
     with pytest.raises(InvalidOption, match="trees=1"):
-        MemoryTreeClassifier(trees=2, supervision="reward").fit(scipy.sparse.csr_matrix(X), y)
+        MemoryTreeClassifier(trees=2, supervision="reward").fit(*texts(50))
     with pytest.raises(InvalidOption, match="beam"):
         MemoryTreeClassifier(passes=0).fit(X[:20], y[:20]).set_params(beam=0).predict(X)

@@ -1,9 +1,11 @@
-"""Scores of classes: the vote of the memories that a query returned, mixed with one-against-some linear weights.
+"""Scores of classes: the votes of the memories that a query returned, mixed with one-against-some linear weights.
 
 Only the labels that the returned memories carry are looked at, so a prediction costs the same however many classes there
-are. Four figures speak for a label: its linear score on what is seen of the key, its share of the votes (weighted by
-similarity), the logarithm of that share, and its best similarity. Four shared coefficients mix them. The linear score of a
-label with m memories counts (m - 1) / m: weights that come from a single memory know no more than that memory itself.
+are. Four figures speak for a label: its linear score on what is seen of the key, the logarithm of its share of the votes in
+two elections, and its best similarity. In one election a vote weighs by how similar the memory is, in the other by how near
+it is compared with the farthest one returned: where keys have few features or rows are many, all are similar. Four shared
+coefficients mix the figures. The linear score of a label with m memories counts (m - 1) / m: weights that come from a single
+memory know no more than that memory itself.
 """
 
 from __future__ import annotations
@@ -14,35 +16,42 @@ from memorytree.engine.compile import fast_helper, helper, kernel
 from memorytree.engine.dense import dot
 from memorytree.engine.state import NONE
 
-LINEAR, SHARE, LOG_SHARE, NEAREST, FIGURES = range(5)
+LINEAR, SIMILAR, NEAR, NEAREST, FIGURES = range(5)
 FIRST_MIX = (6.0, 1.0, 1.0, 1.0)
-SHARPNESS = 12.0  # a vote weighs exp(SHARPNESS * similarity)
-MIX_RATE, LINEAR_RATE = 0.02, 0.5
+SHARPNESS = 12.0  # in the election by similarity a vote weighs exp(SHARPNESS * similarity)
+LEAST_SHARE = 0.02  # of the votes, for labels that have next to none
+LEAST_DISTANCE = 1e-6  # what single precision can tell apart
+MIX_RATE, LINEAR_RATE = 0.05, 0.5
 
 
 @helper
 def gather(ids, scores, i, labels, found, figures):
     """The labels of the memories returned for query i into `found`, and what the votes say for each; how many there are."""
-    best, total, n = -np.inf, 0.0, 0
+    best, farthest, similar, near, n = -np.inf, LEAST_DISTANCE, 0.0, 0.0, 0
     for j in range(ids.shape[1]):
         if ids[i, j] != NONE:
             best = max(best, np.float64(scores[i, j]))
+            farthest = max(farthest, 1.0 - np.float64(scores[i, j]))
     for j in range(ids.shape[1]):
         if ids[i, j] == NONE:
             continue
-        label = labels[ids[i, j]]
+        label, score = labels[ids[i, j]], np.float64(scores[i, j])
         c = 0
         while c < n and found[c] != label:
             c += 1
         if c == n:
-            found[n], figures[n, SHARE], figures[n, NEAREST] = label, 0.0, scores[i, j]
+            found[n], figures[n, SIMILAR], figures[n, NEAR], figures[n, NEAREST] = label, 0.0, 0.0, score
             n += 1
-        vote = np.exp(SHARPNESS * (np.float64(scores[i, j]) - best))
-        figures[c, SHARE] += vote
-        figures[c, NEAREST] = max(figures[c, NEAREST], np.float64(scores[i, j]))
-        total += vote
+        figures[c, NEAREST] = max(figures[c, NEAREST], score)
+        vote = np.exp(SHARPNESS * (score - best))
+        figures[c, SIMILAR] += vote
+        similar += vote
+        vote = (farthest / max(1.0 - score, LEAST_DISTANCE)) ** 3
+        figures[c, NEAR] += vote
+        near += vote
     for c in range(n):
-        figures[c, SHARE] /= total
+        figures[c, SIMILAR] = np.log(figures[c, SIMILAR] / similar + LEAST_SHARE)
+        figures[c, NEAR] = np.log(figures[c, NEAR] / near + LEAST_SHARE)
     return n
 
 
@@ -51,7 +60,6 @@ def mix(linear, counts, mixture, seen, i, n, found, figures, results):
     """The score of each of n labels."""
     for c in range(n):
         figures[c, LINEAR] = dot(linear, found[c], seen[i]) * (1.0 - 1.0 / max(counts[found[c]], 1))
-        figures[c, LOG_SHARE] = np.log(figures[c, SHARE] + 0.02)
         results[c] = 0.0
         for figure in range(FIGURES):
             results[c] += mixture[figure] * figures[c, figure]
@@ -114,7 +122,8 @@ def learn_classes(ids, scores, labels, truth, linear, squares, counts, least, mi
             continue  # nothing is to be learned from a label without other memories
         if not brought:
             true = n
-            found[n], figures[n, SHARE], figures[n, NEAREST] = truth[i], 0.0, lowest
+            found[n], figures[n, NEAREST] = truth[i], lowest
+            figures[n, SIMILAR] = figures[n, NEAR] = np.log(LEAST_SHARE)
             n += 1
         mix(linear, counts, mixture, seen, i, n, found, figures, whole)
         for c in range(n):

@@ -7,6 +7,7 @@ from functools import wraps
 from typing import Any, TypeVar
 
 import numpy as np
+import scipy.sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -18,6 +19,9 @@ from memorytree.keys import kind_for
 ROWS: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float32, np.float64]}
 """What scikit-learn is to make of the rows it checks."""
 
+# Sparse rows with more than this part of all features, and more than this many, are taken as dense: they hold pixels or
+# measurements, of which all are to be compared, not words, of which few are shared.
+THICK, MANY = 1 / 10, 8
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -48,6 +52,7 @@ class Remembering(ClassifierMixin, BaseEstimator):
     memory_: Any
     _model: Any
     _dense: bool
+    _thick: bool  # whether sparse rows are taken as dense
     _settled: int  # how many memories had come when the space was found in which the model's weights are
     _planted: int  # memories when the trees were last planted
 
@@ -80,14 +85,21 @@ class Remembering(ClassifierMixin, BaseEstimator):
     def _rows(self, X: Any, y: Any = "no_validation", *, reset: bool) -> Any:
         """Rows that are to be learned from, checked by scikit-learn and as keys; with labels if they are given."""
         checked = validate_data(self, X, y, reset=reset, **ROWS)
-        X = checked[0] if isinstance(checked, tuple) else checked
+        X, *labels = checked if isinstance(checked, tuple) else (checked,)
+        if reset:
+            self._thick = scipy.sparse.issparse(X) and X.nnz > X.shape[0] * max(THICK * X.shape[1], MANY)
+        X = self._as_kept(X)
         (kind_for(X) if reset else self.memory_._keys).many(X)
-        return checked
+        return (X, *labels) if labels else X
+
+    def _as_kept(self, X: Any) -> Any:
+        """Rows as the memory has them."""
+        return X.toarray() if self._thick and scipy.sparse.issparse(X) else X
 
     def _asked(self, X: Any) -> Any:
         """Rows that are asked for, checked."""
         check_is_fitted(self, "memory_")
-        X = validate_data(self, X, reset=False, **ROWS)
+        X = self._as_kept(validate_data(self, X, reset=False, **ROWS))
         if not len(self.memory_):
             raise NotFittedError("all memories have been removed: there is nothing to predict from")
         return X

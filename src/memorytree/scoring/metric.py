@@ -1,9 +1,10 @@
 """`scorer="metric"`: keys are compared in a space that is learned from rewards.
 
 A key x is seen as the unit vector of (W (x - c), lift): W has few rows, c is the mean, and the constant `lift` keeps keys
-near the mean from being blown up to full length. The score is the cosine of two such vectors, so a key always ranks itself
-highest. W begins at the principal directions of the keys. From the rewards of the memories that a query returned it learns
-by the softmax of their scores: rewarded ones are to take the probability of the others.
+near the mean from being blown up to full length, and tells how far from it a key lies. The score is the cosine of two such
+vectors, so a key always ranks itself highest. W begins at the principal directions of the keys. From the rewards of the
+memories that a query returned it learns by the softmax of their scores: rewarded ones are to take the probability of the
+others.
 
 Trees hold what is seen of a key and route by it. When W learns, what they hold grows old; it is renewed a few memories at a
 time (`cores.LearnedCore`), so that no single call pays for all of them.
@@ -25,7 +26,7 @@ from memorytree.scoring.directions import principal_directions
 Metric = namedtuple("Metric", "rank rate temperature lift")
 
 
-def metric(*, rank: int = 63, rate: float = 0.2, temperature: float = 8.0, lift: float = 0.55) -> Metric:
+def metric(*, rank: int = 63, rate: float = 0.2, temperature: float = 10.0, lift: float = 1.0) -> Metric:
     """A learned metric: W has `rank` rows, `rate` is Adagrad's step, `temperature` the factor inside the softmax."""
     return Metric(int(rank), float(rate), float(temperature), float(lift))
 
@@ -33,13 +34,19 @@ def metric(*, rank: int = 63, rate: float = 0.2, temperature: float = 8.0, lift:
 def first_directions(keys: np.ndarray, rank: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(centre, W, units): the principal directions of some keys, half whitened, so that keys have length one on average.
 
-    A feature that spreads far more widely than the others would drown them: it is drawn in to twice the median spread. The
-    unit of a feature is what its weights measure before anything is learned: steps are taken in it, so that learning does
-    not depend on the scale of the keys.
+    A feature that reaches much further than the others would drown them, and one that reaches much less would be drowned: at
+    the most twice and at the least half the median reach is kept. Reach is the root of the mean fourth power: by it, a pixel
+    that is seldom anything but black reaches nearly as far as its neighbours, and its few values are not blown up. The unit
+    of a feature is what its weights measure before anything is learned: steps are taken in it, so that learning does not
+    depend on the scale of the keys.
     """
-    center, spread = keys.mean(axis=0, dtype=np.float64), keys.std(axis=0, dtype=np.float64)
-    usual = np.median(spread[spread > 0]) if np.any(spread > 0) else 1.0
-    shrink = 1 / np.maximum(spread / usual, 2.0)
+    center = keys.mean(axis=0, dtype=np.float64)
+    away = np.abs(keys - center)
+    most = np.maximum(away.max(axis=0), 1e-300)
+    reach = most * np.mean((away / most) ** 4, axis=0) ** 0.25
+    usual = np.median(reach[reach > 0]) if np.any(reach > 0) else 1.0
+    relative = np.where(reach > 0, reach / usual, 1.0)
+    shrink = np.clip(relative, 0.5, 2.0) / relative
     centered = (keys - center) * shrink
     variances, directions = principal_directions(centered, rank)
     weights = np.zeros((rank, keys.shape[1]))
