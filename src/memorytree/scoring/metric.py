@@ -25,8 +25,12 @@ from memorytree.scoring.directions import principal_directions
 
 Metric = namedtuple("Metric", "rank rate temperature lift")
 
+# Adagrad knows nothing of a gradient's usual size at first, and would take its longest steps when there is least to go by: a
+# direction can be lost that way. They are as long as if so many lessons had come before.
+EARLIER = 300
 
-def metric(*, rank: int = 63, rate: float = 0.2, temperature: float = 10.0, lift: float = 1.0) -> Metric:
+
+def metric(*, rank: int = 63, rate: float = 0.2, temperature: float = 7.0, lift: float = 0.7) -> Metric:
     """A learned metric: W has `rank` rows, `rate` is Adagrad's step, `temperature` the factor inside the softmax."""
     return Metric(int(rank), float(rate), float(temperature), float(lift))
 
@@ -108,7 +112,7 @@ def add_scaled(total, matrix, row, factor):
 
 
 @helper
-def lesson(trees, weights, squares, center, units, scorer, X, i, ids, rewards):
+def lesson(trees, weights, squares, center, units, scorer, rate, X, i, ids, rewards):
     """Learn from the rewards of query i, NaN where none was observed; `trees` holds what was seen of the memories.
 
     With p the softmax of the scores and t the part of it that was rewarded, the gradient of each score is p - t. It goes
@@ -147,16 +151,19 @@ def lesson(trees, weights, squares, center, units, scorer, X, i, ids, rewards):
         radial += along[a] * seen[a]
     for a in range(rank):
         along[a] = (along[a] - radial * seen[a]) * shrink
-    turn(weights, squares, units, np.float32(scorer.rate), along, centered)
+    turn(weights, squares, units, np.float32(rate), along, centered)
     return True
 
 
 @kernel
-def lessons(trees, weights, squares, center, units, scorer, X, first, last, ids, rewards):
-    """Learn from the rewards of queries first .. last - 1, one after the other; how many had something to teach."""
+def lessons(trees, weights, squares, center, units, scorer, before, X, first, last, ids, rewards):
+    """Learn from the rewards of queries first .. last - 1, one after the other; how many had something to teach. `before`
+    are the lessons that came before."""
     learned = 0
     for i in range(first, last):
-        learned += lesson(trees, weights, squares, center, units, scorer, X, i, ids, rewards)
+        number = before + learned + 1
+        rate = scorer.rate * np.sqrt(number / (number + EARLIER))
+        learned += lesson(trees, weights, squares, center, units, scorer, rate, X, i, ids, rewards)
     return learned
 
 
@@ -198,7 +205,7 @@ class Space:
 
     def learn(self, trees: Any, X: np.ndarray, first: int, last: int, ids: np.ndarray, rewards: np.ndarray) -> int:
         """Learn from the rewards of some queries; from how many there was something to learn."""
-        own = self.weights, self.squares, self.center, self.units, self.scorer
+        own = self.weights, self.squares, self.center, self.units, self.scorer, self.lessons
         learned = int(lessons(trees, *own, X, first, last, ids, rewards))
         self.lessons += learned
         return learned
