@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 from sklearn.base import clone
-from sklearn.datasets import load_digits, make_blobs, make_classification
+from sklearn.datasets import load_digits, make_blobs, make_classification, make_gaussian_quantiles
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
@@ -225,7 +225,9 @@ def test_fine_patterns_in_few_features_are_seen(seed):
 def test_units_of_measurement_hardly_matter(digits, seed):
     X, y = digits
     units = 10 ** np.random.default_rng(seed).uniform(-3, 3, X.shape[1])
-    scores = [MemoryTreeClassifier(random_state=seed).fit(Z[:1000], y[:1000]).score(Z[1000:], y[1000:]) for Z in (X, X * units)]
+    scores = [
+        MemoryTreeClassifier(random_state=seed).fit(Z[:1000], y[:1000]).score(Z[1000:], y[1000:]) for Z in (X, X * units)
+    ]
     assert scores[1] > scores[0] - 0.03
 
 

@@ -153,6 +153,12 @@ def with_room(arrays: tuple[np.ndarray, ...], size: int) -> tuple[np.ndarray, ..
     return arrays
 
 
+def with_constant(seen: np.ndarray) -> np.ndarray:
+    """What is seen of keys, and a one behind it: its weight tells how likely a label is beforehand, and, with the length that
+    tells how far a key lies from the mean, which labels lie inside of others."""
+    return np.hstack([seen, np.ones((len(seen), 1), np.float32)])
+
+
 class ClassModel:
     """What has been learned of the classes; labels are numbers here, in the order in which they first came."""
 
@@ -169,7 +175,7 @@ class ClassModel:
 
     def in_space(self, width: int) -> ClassModel:
         """A model that knows how often each label came, and has everything else still to learn, in another space."""
-        twin = ClassModel(width)
+        twin = ClassModel(width + 1)
         twin.make_room(len(self.counts))
         twin.counts[:] = self.counts
         return twin
@@ -190,12 +196,13 @@ class ClassModel:
     ) -> None:
         """Learn from the true labels of queries; `own` are their memories where they are stored. labels[id]: a memory's."""
         learned = self.linear, self.squares, self.counts, 1 if own is None else 2, self.mixture, self.mixture_squares
-        learn_classes(ids, scores, labels, truth, *learned, seen)
+        learn_classes(ids, scores, labels, truth, *learned, with_constant(seen))
 
     def score(
         self, ids: np.ndarray, scores: np.ndarray, labels: np.ndarray, seen: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """For each query the labels of its memories (-1 behind the last) and their probabilities."""
         found, chances = np.empty(ids.shape, np.int64), np.empty(ids.shape, np.float64)
-        score_classes(ids, scores, labels, self.linear, self.counts, self.mixture, seen, found, chances)
+        learned = self.linear, self.counts, self.mixture
+        score_classes(ids, scores, labels, *learned, with_constant(seen), found, chances)
         return found, chances

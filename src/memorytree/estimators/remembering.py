@@ -93,8 +93,15 @@ class Remembering(ClassifierMixin, BaseEstimator):
         return (X, *labels) if labels else X
 
     def _as_kept(self, X: Any) -> Any:
-        """Rows as the memory has them."""
-        return X.toarray() if self._thick and scipy.sparse.issparse(X) else X
+        """Rows as the memory has them: thick ones dense, others in order, so that nobody has to put them in order again."""
+        if not scipy.sparse.issparse(X):
+            return X
+        if self._thick:
+            return X.toarray()
+        if not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()
+        return X
 
     def _asked(self, X: Any) -> Any:
         """Rows that are asked for, checked."""

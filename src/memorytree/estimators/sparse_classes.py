@@ -277,14 +277,21 @@ class SparseClassModel:
         """Be ready for labels below `classes`."""
         self.places, self.squares, self.counts = with_room((self.places, self.squares, self.counts), classes)
 
-    def _grow(self) -> None:
-        self.words = np.concatenate([self.words, np.empty_like(self.words)])
+    def _grow(self, room: int = 0) -> None:
+        """Make the pool twice as large, and large enough for so much more."""
+        taken = self.top[0]
+        words = np.empty((max(2 * len(self.words), taken + room), WIDTH), np.int32)
+        words[:taken] = self.words[:taken]
+        self.words = words
 
     def join(self, codes: np.ndarray, ids: np.ndarray, X: Any) -> None:
         """Rows with these labels have become memories."""
         while len(self.owners) <= ids.max():
             self.owners = np.concatenate([self.owners, np.full_like(self.owners, NONE)])
             self.alphas = np.concatenate([self.alphas, np.zeros_like(self.alphas)])
+        room = 4 * len(X[1])  # what tables of new features come to, more or less
+        if len(self.words) - self.top[0] < room:
+            self._grow(room)
         done = 0
         while (done := join(*self._tables, self.top, self.squares, self.counts, codes, X, done)) < len(codes):
             self._grow()
