@@ -225,10 +225,18 @@ def test_fine_patterns_in_few_features_are_seen(seed):
 def test_units_of_measurement_hardly_matter(digits, seed):
     X, y = digits
     units = 10 ** np.random.default_rng(seed).uniform(-3, 3, X.shape[1])
-    scores = [
+    usual, scaled = (
         MemoryTreeClassifier(random_state=seed).fit(Z[:1000], y[:1000]).score(Z[1000:], y[1000:]) for Z in (X, X * units)
-    ]
-    assert scores[1] > scores[0] - 0.03
+    )
+    assert scaled > usual - 0.03
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_how_far_a_row_lies_from_the_mean_can_tell_its_class(seed):
+    X, y = make_gaussian_quantiles(n_samples=2000, n_features=6, n_classes=3, random_state=seed)
+    nearest = KNeighborsClassifier(1).fit(X[:1500], y[:1500])
+    model = MemoryTreeClassifier(random_state=seed).fit(X[:1500], y[:1500])
+    assert model.score(X[1500:], y[1500:]) > nearest.score(X[1500:], y[1500:])
 
 
 def test_probabilities_of_sparse_rows_are_no_surer_than_they_may_be():

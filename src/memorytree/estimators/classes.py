@@ -22,6 +22,7 @@ SHARPNESS = 12.0  # in the election by similarity a vote weighs exp(SHARPNESS * 
 LEAST_SHARE = 0.02  # of the votes, for labels that have next to none
 LEAST_DISTANCE = 1e-6  # what single precision can tell apart
 MIX_RATE, LINEAR_RATE = 0.05, 0.5
+CONSTANT = 0.5
 
 
 @helper
@@ -79,9 +80,9 @@ def to_probabilities(results, n):
 
 
 @fast_helper
-def step(linear, label, seen, i, size):
-    """Move the weights of a label along what is seen of query i."""
-    for a in range(linear.shape[1]):
+def step(linear, label, seen, i, width, size):
+    """Move the first `width` weights of a label along what is seen of query i."""
+    for a in range(width):
         linear[label, a] -= size * seen[i, a]
 
 
@@ -100,14 +101,16 @@ def score_classes(ids, scores, labels, linear, counts, mixture, seen, found, cha
 
 
 @kernel
-def learn_classes(ids, scores, labels, truth, linear, squares, counts, least, mixture, mixture_squares, seen):
-    """Learn from the true label of each query, one after the other.
+def learn_classes(ids, scores, labels, truth, stored, linear, squares, counts, mixture, mixture_squares, seen):
+    """Learn from the true label of each query, one after the other; `stored` tells whether they are memories themselves.
 
     Half of the gradient of the linear weights comes from the softmax of the linear scores alone and half from that of the
     whole mixture: from the mixture alone the linear weights would starve where votes are good, from themselves alone they
     would waste their strength on what votes settle. A true label that no memory brought is added to the linear half only.
     """
     k = ids.shape[1]
+    # Rows that come as they like may come label by label: the constant's weight would follow whichever came last.
+    width = linear.shape[1] if stored else linear.shape[1] - 1
     figures = np.empty((k + 1, FIGURES), np.float64)
     whole, alone, found = np.empty(k + 1, np.float64), np.empty(k + 1, np.float64), np.empty(k + 1, np.int64)
     for i in range(ids.shape[0]):
@@ -118,7 +121,7 @@ def learn_classes(ids, scores, labels, truth, linear, squares, counts, least, mi
             if found[c] == truth[i]:
                 true = c
         brought = true != NONE
-        if not brought and counts[truth[i]] < least:
+        if not brought and counts[truth[i]] < (2 if stored else 1):
             continue  # nothing is to be learned from a label without other memories
         if not brought:
             true = n
@@ -136,7 +139,7 @@ def learn_classes(ids, scores, labels, truth, linear, squares, counts, least, mi
             g = mixture[LINEAR] * (0.5 * (whole[c] + alone[c]) if brought else alone[c])
             if abs(g) > 1e-4:
                 squares[found[c]] += g * g
-                step(linear, found[c], seen, i, np.float32(LINEAR_RATE * g / np.sqrt(squares[found[c]])))
+                step(linear, found[c], seen, i, width, np.float32(LINEAR_RATE * g / np.sqrt(squares[found[c]])))
         if brought:
             for figure in range(FIGURES):
                 g = 0.0
@@ -154,9 +157,9 @@ def with_room(arrays: tuple[np.ndarray, ...], size: int) -> tuple[np.ndarray, ..
 
 
 def with_constant(seen: np.ndarray) -> np.ndarray:
-    """What is seen of keys, and a one behind it: its weight tells how likely a label is beforehand, and, with the length that
-    tells how far a key lies from the mean, which labels lie inside of others."""
-    return np.hstack([seen, np.ones((len(seen), 1), np.float32)])
+    """What is seen of keys, and a constant behind it: its weight tells how likely a label is beforehand, and, with the
+    number that tells how far a key lies from the mean, which labels lie inside of others."""
+    return np.hstack([seen, np.full((len(seen), 1), CONSTANT, np.float32)])
 
 
 class ClassModel:
@@ -195,8 +198,8 @@ class ClassModel:
         first_pass: bool,
     ) -> None:
         """Learn from the true labels of queries; `own` are their memories where they are stored. labels[id]: a memory's."""
-        learned = self.linear, self.squares, self.counts, 1 if own is None else 2, self.mixture, self.mixture_squares
-        learn_classes(ids, scores, labels, truth, *learned, with_constant(seen))
+        learned = self.linear, self.squares, self.counts, self.mixture, self.mixture_squares
+        learn_classes(ids, scores, labels, truth, own is not None, *learned, with_constant(seen))
 
     def score(
         self, ids: np.ndarray, scores: np.ndarray, labels: np.ndarray, seen: np.ndarray
