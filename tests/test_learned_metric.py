@@ -7,6 +7,7 @@ from memorytree import MemoryForest, MemoryTree
 from memorytree.checks import check_tree
 from memorytree.errors import DamagedFile
 from memorytree.scoring import metric
+from memorytree.scoring.metric import FORMER_SIGHT
 
 
 def planted(seed, n=1200, useful=4, distracting=15, groups=40):
@@ -102,6 +103,18 @@ def test_learning_survives_saving(tmp_path):
     np.testing.assert_array_equal(a.ids, b.ids)
     np.testing.assert_array_equal(a.scores, b.scores)
     np.testing.assert_array_equal(tree._core.space.weights, twin._core.space.weights)
+
+
+def test_what_earlier_files_do_not_tell_is_as_it_was_then(rng):
+    """Their memories lie where the lift of that time put them."""
+    X = rng.normal(size=(200, 5)).astype(np.float32)
+    former = dict(zip(("temperature", "lift"), FORMER_SIGHT, strict=True))
+    seen = MemoryTree.build(X, range(200), scorer=metric(**former), seed=0)._core.lore()
+    seen.pop("sight")
+    for scorer, expected in (("metric", metric(**former)), (metric(lift=0.3), metric(lift=0.3))):
+        core = MemoryTree.build(X, range(200), scorer=scorer, seed=0)._core
+        core.recall(seen)
+        assert core.space.scorer == expected
 
 
 def test_a_damaged_space_is_refused(tmp_path):

@@ -21,7 +21,7 @@ from memorytree.engine.state import LABEL, NONE, SLOT, Settings
 from memorytree.errors import InvalidOption
 from memorytree.routing import Terms, TermsCore, principal
 from memorytree.scoring import Cosine, Distance, Tfidf, Values, cosine, distance, metric, values
-from memorytree.scoring.metric import Metric, Space
+from memorytree.scoring.metric import FORMER_SIGHT, Metric, Space
 from memorytree.scoring.own import ScoredCore
 from memorytree.scoring.term_space import TermSpaceCore
 from memorytree.scoring.valued import ValuedCore
@@ -156,7 +156,7 @@ def make(
         if sparse:
             if not isinstance(routing, Terms):
                 raise InvalidOption('scorer="metric" compares sparse keys in front of term lists: it needs routing="terms"')
-            width = SPARSE_WIDTH if scorer == metric() else scorer.rank
+            width = SPARSE_WIDTH if scorer.rank == metric().rank else scorer.rank
             return TermSpaceCore(TermsCore(basic, routing, cosine()), values(width=width, damping=0.5))
         return LearnedCore(Space(scorer, dimension), basic, routing, settings["trees"] or 1, settings["reroutes"])
     if isinstance(scorer, Values):
@@ -213,19 +213,23 @@ class LearnedCore(AnyCore):
         own = (self._next, self._inserted, self.settled_at, self._plantings)
         numbers = np.array([space.lessons, space.settled, *own])
         arrays = {name: getattr(space, name) for name in ("weights", "squares", "center", "units")}
-        return {**arrays, "numbers": numbers}
+        return {**arrays, "numbers": numbers, "sight": np.array([space.scorer.temperature, space.scorer.lift])}
 
     def recall(self, lore: dict[str, np.ndarray]) -> None:
         """Be what `lore` told; the trees are then still to be adopted."""
         known = self.lore()
-        # Earlier files have fewer numbers.
-        lore = {**lore, "numbers": np.pad(lore["numbers"], (0, max(0, len(known["numbers"]) - lore["numbers"].size)))}
+        # Earlier files have fewer numbers, and do not tell what was the default then.
+        former = known["sight"] if self.space.scorer != metric() else np.array(FORMER_SIGHT)
+        missing = max(0, len(known["numbers"]) - lore["numbers"].size)
+        lore = {"sight": former, **lore, "numbers": np.pad(lore["numbers"], (0, missing))}
         for name, array in known.items():
             if lore[name].shape != array.shape or lore[name].dtype != array.dtype or not np.all(np.isfinite(lore[name])):
                 raise ValueError(f"{name} of the learned space is not whole")
             array[:] = lore[name]
         self.space.lessons, self.space.settled, *own = lore["numbers"].tolist()
         self._next, self._inserted, self.settled_at, self._plantings = own
+        temperature, lift = lore["sight"].tolist()
+        self.space.scorer = self.space.scorer._replace(temperature=temperature, lift=lift)
         if self.space.settled:
             self.trees = self._planted()
 

@@ -19,6 +19,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from memorytree.errors import InvalidKey, InvalidOption
 from memorytree.estimators import MemoryTreeClassifier, MemoryTreeMultilabelClassifier
+from memorytree.estimators.classes import with_constant
 
 
 @parametrize_with_checks([MemoryTreeClassifier(passes=1), MemoryTreeClassifier(supervision="none")])
@@ -219,6 +220,23 @@ def test_fine_patterns_in_few_features_are_seen(seed):
     model = MemoryTreeClassifier(random_state=seed).fit(X[:2500], y[:2500])
     nearest = KNeighborsClassifier(1).fit(X[:2500], y[:2500])
     assert model.score(X[2500:], y[2500:]) > nearest.score(X[2500:], y[2500:]) - 0.02
+
+
+def test_features_that_reach_next_to_nowhere_do_no_harm(digits):
+    X, y = digits
+    usual = MemoryTreeClassifier(random_state=0).fit(X[:1000], y[:1000]).score(X[1000:], y[1000:])
+    rng = np.random.default_rng(0)
+    for extra in (rng.random((len(X), 1)) * 1e-40, 1000 + 1e-4 * rng.random((len(X), 1))):
+        wide = np.hstack([X, extra])
+        model = MemoryTreeClassifier(random_state=0).fit(wide[:1000], y[:1000])
+        assert np.isfinite(model.predict_proba(wide[1000:])).all()
+        assert model.score(wide[1000:], y[1000:]) > usual - 0.03
+
+
+def test_a_few_rows_have_weights_for_all_that_is_seen_of_them():
+    X, y = np.eye(4), [0, 0, 0, 1]
+    for model in (MemoryTreeClassifier(random_state=0).fit(X, y), MemoryTreeClassifier(random_state=0).partial_fit(X, y)):
+        assert model._model.linear.shape[1] == with_constant(model._view(X)).shape[1]
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -22,7 +22,7 @@ SHARPNESS = 12.0  # in the election by similarity a vote weighs exp(SHARPNESS * 
 LEAST_SHARE = 0.02  # of the votes, for labels that have next to none
 LEAST_DISTANCE = 1e-6  # what single precision can tell apart
 MIX_RATE, LINEAR_RATE = 0.05, 0.5
-CONSTANT = 0.5
+CONSTANT = 0.5  # seen of every key: small beside the rest, so that no label is preferred for long
 
 
 @helper
@@ -166,7 +166,7 @@ class ClassModel:
     """What has been learned of the classes; labels are numbers here, in the order in which they first came."""
 
     def __init__(self, width: int):
-        self.linear = np.zeros((16, width), np.float32)
+        self.linear = np.zeros((16, width + 1), np.float32)  # the last weight is the constant's
         self.squares = np.zeros(16, np.float64)
         self.counts = np.zeros(16, np.int64)
         self.mixture = np.array(FIRST_MIX)
@@ -178,7 +178,7 @@ class ClassModel:
 
     def in_space(self, width: int) -> ClassModel:
         """A model that knows how often each label came, and has everything else still to learn, in another space."""
-        twin = ClassModel(width + 1)
+        twin = ClassModel(width)
         twin.make_room(len(self.counts))
         twin.counts[:] = self.counts
         return twin

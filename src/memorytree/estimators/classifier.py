@@ -55,7 +55,9 @@ class MemoryTreeClassifier(Remembering):
         random_state: fixes what is left to chance.
 
     Attributes:
-        memory_: the `MemoryTree` with the rows; values are labels, ids count rows in the order in which they came.
+        memory_: the `MemoryTree` with the rows; values are labels, ids count rows in the order in which they came. Sparse
+            rows that hold more than a tenth of all features, and more than eight, are measurements, not words: they are
+            kept dense.
 
     Example:
         >>> from sklearn.datasets import load_digits
@@ -139,7 +141,7 @@ class MemoryTreeClassifier(Remembering):
                 self._learn(X[rows], codes[rows], None, self._knows_enough())
             self._store(X[rows], codes[rows], None)
             if self._follow() and self.supervision == "labels":
-                ids = self._own_ids()
+                ids = self._chance.permutation(self._own_ids())
                 self._learn(np.stack([self.memory_.key(id) for id in ids.tolist()]), self._labels[ids], ids, False)
             first = rows.stop
         return self

@@ -98,9 +98,10 @@ class Remembering(ClassifierMixin, BaseEstimator):
             return X
         if self._thick:
             return X.toarray()
-        if not X.has_canonical_format:
+        if not X.has_canonical_format or not X.data.all():
             X = X.copy()
             X.sum_duplicates()
+            X.eliminate_zeros()
         return X
 
     def _asked(self, X: Any) -> Any:

@@ -289,12 +289,14 @@ class SparseClassModel:
         while len(self.owners) <= ids.max():
             self.owners = np.concatenate([self.owners, np.full_like(self.owners, NONE)])
             self.alphas = np.concatenate([self.alphas, np.zeros_like(self.alphas)])
-        room = 4 * len(X[1])  # what tables of new features come to, more or less
+        room = 4 * len(X[1])  # what tables come to, more or less, if no label has met any of the features before
         if len(self.words) - self.top[0] < room:
             self._grow(room)
         done = 0
         while (done := join(*self._tables, self.top, self.squares, self.counts, codes, X, done)) < len(codes):
             self._grow()
+        if len(self.words) > max(4 * self.top[0], 1024):
+            self.words = self.words[: max(2 * self.top[0], 1024)].copy()  # few features were new
 
     def learn(
         self,

@@ -28,6 +28,9 @@ Metric = namedtuple("Metric", "rank rate temperature lift")
 # Adagrad knows nothing of a gradient's usual size at first, and would take its longest steps when there is least to go by: a
 # direction can be lost that way. They are as long as if so many lessons had come before.
 EARLIER = 300
+TINY = 1e-6
+# The temperature and lift that trees were learned with before files noted them.
+FORMER_SIGHT = (8.0, 0.55)
 
 
 def metric(*, rank: int = 63, rate: float = 0.2, temperature: float = 7.0, lift: float = 0.7) -> Metric:
@@ -39,19 +42,20 @@ def first_directions(keys: np.ndarray, rank: int) -> tuple[np.ndarray, np.ndarra
     """(centre, W, units): the principal directions of some keys, half whitened, so that keys have length one on average.
 
     A feature that reaches much further than the others would drown them, and one that reaches much less would be drowned: at
-    the most twice and at the least half the median reach is kept. Reach is the root of the mean fourth power: by it, a pixel
-    that is seldom anything but black reaches nearly as far as its neighbours, and its few values are not blown up. The unit
-    of a feature is what its weights measure before anything is learned: steps are taken in it, so that learning does not
-    depend on the scale of the keys.
+    the most twice and at the least half the median reach is kept. Reach is the fourth root of the mean fourth power: by it,
+    a pixel that is seldom anything but black reaches nearly as far as its neighbours, and its few values are not blown up;
+    nor is what may be rounding, or reaches next to nowhere. The unit of a feature is what its weights measure before
+    anything is learned: steps are taken in it, so that learning does not depend on the scale of the keys.
     """
     center = keys.mean(axis=0, dtype=np.float64)
-    away = np.abs(keys - center)
-    most = np.maximum(away.max(axis=0), 1e-300)
-    reach = most * np.mean((away / most) ** 4, axis=0) ** 0.25
-    usual = np.median(reach[reach > 0]) if np.any(reach > 0) else 1.0
-    relative = np.where(reach > 0, reach / usual, 1.0)
+    centered = keys - center
+    most = np.maximum(np.abs(centered).max(axis=0), 1e-300)
+    reach = most * np.mean((centered / most) ** 4, axis=0) ** 0.25
+    real = reach > TINY * np.abs(keys).max(axis=0)
+    usual = np.median(reach[real]) if np.any(real) else 1.0
+    relative = np.maximum(np.where(real, reach / usual, 1.0), TINY)
     shrink = np.clip(relative, 0.5, 2.0) / relative
-    centered = (keys - center) * shrink
+    centered *= shrink
     variances, directions = principal_directions(centered, rank)
     weights = np.zeros((rank, keys.shape[1]))
     found = len(variances)
