@@ -22,7 +22,7 @@ SHARPNESS = 12.0  # in the election by similarity a vote weighs exp(SHARPNESS * 
 LEAST_SHARE = 0.02  # of the votes, for labels that have next to none
 LEAST_DISTANCE = 1e-6  # what single precision can tell apart
 MIX_RATE, LINEAR_RATE = 0.05, 0.5
-CONSTANT = 0.5  # seen of every key: small beside the rest, so that no label is preferred for long
+CONSTANT = 0.5  # seen of every key, beside a vector of length one
 
 
 @helper

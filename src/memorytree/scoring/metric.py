@@ -28,7 +28,7 @@ Metric = namedtuple("Metric", "rank rate temperature lift")
 # Adagrad knows nothing of a gradient's usual size at first, and would take its longest steps when there is least to go by: a
 # direction can be lost that way. They are as long as if so many lessons had come before.
 EARLIER = 300
-TINY = 1e-6
+TINY = 1e-6  # of a feature's size, or of the usual reach: what reaches less tells nothing
 # The temperature and lift that trees were learned with before files noted them.
 FORMER_SIGHT = (8.0, 0.55)
 
