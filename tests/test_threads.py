@@ -71,7 +71,7 @@ def test_readers_see_only_memories_that_are_there_while_a_writer_works(routing):
                     rows = [(i + j) % 1500 for j in range(8)]
                     batch = tree.query_many(X[rows], 2, threads=2)
                     assert all(v in (None, id) for h in batch for id, v, _ in h)
-                    assert tree.stats().memories <= 1000
+                    assert tree.stats().memories <= 1001  # 1,000, and one inserted before another is removed
                 i = (i + 1) % 1500
                 if done.is_set():
                     return
