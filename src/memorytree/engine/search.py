@@ -4,6 +4,7 @@ import numpy as np
 
 from memorytree.engine.compile import blank, helper
 from memorytree.engine.declared import dissimilarity, key_bits, router_norm, score
+from memorytree.engine.dense import lengthened
 from memorytree.engine.rng import GAMMA, below, mix
 from memorytree.engine.route import descend, margin
 from memorytree.engine.state import COUNT, GENERATION, LEAF, LEFT, NONE, PARENT, RIGHT, ROOT, START
@@ -14,6 +15,7 @@ EXPLOIT, AT_NODE, AT_LEAF = 0, 1, 2
 # number of steps], then (leaf, generation) of each of the k hits, then (node, generation) of each step, as far as there is
 # room.
 BRANCH, EXPLORED, EXPLORED_GENERATION, ACTION, WANTED, HITS, STEPS, PLACES = range(8)
+FRONTIER = 256  # nodes that a search may keep in mind before it needs more room
 
 
 @helper
@@ -77,14 +79,7 @@ def offer_leaf(tree, leaf, x, prepared, excluded, best_rows, best, found):
 
 @helper
 def push(costs, nodes, size, cost, node):
-    """Add to a binary heap, the cheapest on top; the arrays are returned because they may have grown."""
-    if size == costs.shape[0]:
-        longer_costs = blank(2 * size, np.float64)
-        longer_nodes = blank(2 * size, np.int64)
-        for i in range(size):
-            longer_costs[i] = costs[i]
-            longer_nodes[i] = nodes[i]
-        costs, nodes = longer_costs, longer_nodes
+    """Add to a binary heap that has room for it, the cheapest on top."""
     place = size
     while place > 0 and costs[(place - 1) // 2] > cost:
         costs[place] = costs[(place - 1) // 2]
@@ -92,7 +87,6 @@ def push(costs, nodes, size, cost, node):
         place = (place - 1) // 2
     costs[place] = cost
     nodes[place] = node
-    return costs, nodes
 
 
 @helper
@@ -126,8 +120,8 @@ def pop(costs, nodes, size):
 def search_beam(tree, x, prepared, beam, excluded, best_rows, best):
     """Best-first: after the leaf of the path, the leaves behind the narrowest decisions on the way."""
     nodes = tree.nodes
-    costs = blank(64, np.float64)
-    frontier = blank(64, np.int64)
+    costs = blank(FRONTIER, np.float64)
+    frontier = blank(FRONTIER, np.int64)
     costs[0] = 0.0
     frontier[0] = tree.counters[ROOT]
     size = 1
@@ -136,14 +130,19 @@ def search_beam(tree, x, prepared, beam, excluded, best_rows, best):
     while size > 0 and visited < beam:
         cost, node = pop(costs, frontier, size)
         size -= 1
-        while nodes[node, LEFT] != NONE:
+        while nodes[node, LEFT] != NONE and size < costs.shape[0]:
             g = margin(tree, node, x)
             length = router_norm(tree, node)
             left, right = np.int64(nodes[node, LEFT]), np.int64(nodes[node, RIGHT])
-            other = left if g > 0 else right
-            costs, frontier = push(costs, frontier, size, cost + (abs(np.float64(g)) / length if length > 0 else 0.0), other)
+            further = cost + (abs(np.float64(g)) / length if length > 0 else 0.0)
+            push(costs, frontier, size, further, left if g > 0 else right)
             size += 1
             node = right if g > 0 else left
+        if nodes[node, LEFT] != NONE:  # no room: the rest of the way comes next, as nothing is nearer
+            costs, frontier = lengthened(costs, 2 * size), lengthened(frontier, 2 * size)
+            push(costs, frontier, size, cost, node)
+            size += 1
+            continue
         found = offer_leaf(tree, node, x, prepared, excluded, best_rows, best, found)
         visited += 1
     return found
