@@ -14,7 +14,7 @@ from memorytree.cores import ENOUGH_KEYS
 from memorytree.engine.state import NONE
 from memorytree.errors import InvalidOption
 from memorytree.estimators.classes import ClassModel
-from memorytree.estimators.remembering import Remembering, all_or_nothing
+from memorytree.estimators.remembering import DISCRETE, Remembering, all_or_nothing
 from memorytree.estimators.sparse_classes import SparseClassModel
 from memorytree.forest import MemoryForest
 from memorytree.hits import HitMatrix
@@ -137,9 +137,10 @@ class MemoryTreeClassifier(Remembering):
         while first < len(codes):
             # A small memory takes few rows at a time, so that it learns from each.
             rows = slice(first, first + max(1, min(BATCH, len(self.memory_) // 16)))
+            some = X if len(codes) == 1 else X[rows]  # a slice of a sparse matrix takes long
             if self.supervision != "none" and len(self.memory_):
-                self._learn(X[rows], codes[rows], None, self._knows_enough())
-            self._store(X[rows], codes[rows], None)
+                self._learn(some, codes[rows], None, self._knows_enough())
+            self._store(some, codes[rows], None)
             if self._follow() and self.supervision == "labels":
                 ids = self._chance.permutation(self._own_ids())
                 self._learn(np.stack([self.memory_.key(id) for id in ids.tolist()]), self._labels[ids], ids, False)
@@ -153,8 +154,9 @@ class MemoryTreeClassifier(Remembering):
         for name, least in LEAST.items():
             if getattr(self, name) is not None or name not in MAY_BE_NONE:
                 whole(name, getattr(self, name), least)
-        X, y = self._rows(X, y, reset=reset)
-        check_classification_targets(y)
+        X, y = self._rows(X, np.asarray(y) if type(y) is list else y, reset=reset)
+        if reset or y.dtype.kind not in DISCRETE:
+            check_classification_targets(y)
         if scipy.sparse.issparse(X) and self.trees > 1 and self.supervision == "reward":
             raise InvalidOption(
                 'sparse rows with supervision="reward" have term lists, of which there is no forest: trees=1'

@@ -19,6 +19,9 @@ from memorytree.keys import kind_for
 ROWS: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float32, np.float64]}
 """What scikit-learn is to make of the rows it checks."""
 
+PLAIN = (np.ndarray, scipy.sparse.csr_matrix, scipy.sparse.csr_array)
+DISCRETE = "biuU"  # kinds of labels of which nothing need be asked but how many there are
+
 # Sparse rows with more than this part of all features, and more than this many, are taken as dense: they hold pixels or
 # measurements, of which all are to be compared, not words, of which few are shared.
 THICK, MANY = 1 / 10, 8
@@ -84,13 +87,28 @@ class Remembering(ClassifierMixin, BaseEstimator):
 
     def _rows(self, X: Any, y: Any = "no_validation", *, reset: bool) -> Any:
         """Rows that are to be learned from, checked by scikit-learn and as keys; with labels if they are given."""
-        checked = validate_data(self, X, y, reset=reset, **ROWS)
-        X, *labels = checked if isinstance(checked, tuple) else (checked,)
+        if reset or not self._is_plain(X, y):
+            checked = validate_data(self, X, y, reset=reset, **ROWS)
+            X, *labels = checked if isinstance(checked, tuple) else (checked,)
+        else:
+            labels = [] if isinstance(y, str) else [y]
         if reset:
             self._thick = scipy.sparse.issparse(X) and X.nnz > X.shape[0] * max(THICK * X.shape[1], MANY)
         X = self._as_kept(X)
         (kind_for(X) if reset else self.memory_._keys).many(X)
         return (X, *labels) if labels else X
+
+    def _is_plain(self, X: Any, y: Any = "no_validation") -> bool:
+        """Whether scikit-learn would take these rows, and labels, as they are: its own checks, which also know data frames,
+        lists and much else, take longer than learning from a row does."""
+        if type(X) not in PLAIN or X.ndim != 2 or X.dtype not in ROWS["dtype"]:
+            return False
+        if X.shape[0] == 0 or X.shape[1] != self.n_features_in_ or hasattr(self, "feature_names_in_"):
+            return False
+        if not isinstance(y, str) and not (type(y) is np.ndarray and y.shape == X.shape[:1] and y.dtype.kind in DISCRETE):
+            return False
+        with np.errstate(over="ignore"):
+            return bool(np.isfinite((X if type(X) is np.ndarray else X.data).sum()))
 
     def _as_kept(self, X: Any) -> Any:
         """Rows as the memory has them: thick ones dense, others in order, so that nobody has to put them in order again."""
@@ -107,7 +125,7 @@ class Remembering(ClassifierMixin, BaseEstimator):
     def _asked(self, X: Any) -> Any:
         """Rows that are asked for, checked."""
         check_is_fitted(self, "memory_")
-        X = self._as_kept(validate_data(self, X, reset=False, **ROWS))
+        X = self._as_kept(X if self._is_plain(X) else validate_data(self, X, reset=False, **ROWS))
         if not len(self.memory_):
             raise NotFittedError("all memories have been removed: there is nothing to predict from")
         return X
