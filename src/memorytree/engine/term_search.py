@@ -185,6 +185,7 @@ def select(tree, lists, rows, sums, used, found, promises, candidates):
         edge -= 1
         left -= counts[edge]
     first = filled = room - left - counts[edge]
+    heap, members = promises[first:], candidates[first:]
     taken = 0
     for u in range(there):
         place = np.int64((hopes[u] - least) * scale)
@@ -193,10 +194,10 @@ def select(tree, lists, rows, sums, used, found, promises, candidates):
             taken += 1
         elif place == edge:
             if filled < room:
-                search.push(promises[first:], candidates[first:], filled - first, hopes[u], used[u])
+                search.push(heap, members, filled - first, hopes[u], used[u])
                 filled += 1
-            elif hopes[u] > promises[first]:
-                search.replace_top(promises[first:], candidates[first:], filled - first, hopes[u], used[u])
+            elif hopes[u] > heap[0]:
+                search.replace_top(heap, members, filled - first, hopes[u], used[u])
     return room
 
 
@@ -284,7 +285,8 @@ def query_rows(tree, lists, X, first, last, bounds, excluded, ids, scores, trace
         found = np.int64(0)
         for j in range(promising):
             badness = weighed_dissimilarity(tree, tree.rows[candidates[j], SLOT], prepared, lists)
-            found = search.offer_row(tree, candidates[j], x, badness, best_rows, best, found)
+            if found < best.shape[0] or badness <= best[found - 1]:
+                found = search.offer_row(tree, candidates[j], x, badness, best_rows, best, found)
         if found < best.shape[0]:
             found = fill_up(tree, lists, x, prepared, out, best_rows, best, found)
         search.report(tree, i, found, best_rows, best, ids, scores, traces)
