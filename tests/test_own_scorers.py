@@ -1,4 +1,4 @@
-"""Scorers in plain Python: functions and objects of the user's own, and the paper's linear one."""
+"""Scorers in plain Python: functions and objects of the user's own."""
 
 import pickle
 import threading
@@ -6,11 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-import scipy.sparse
 
 from memorytree import MemoryTree
 from memorytree.errors import InvalidOption
-from tests.trees import state
 
 
 def minus_distance(x, keys, features):
@@ -76,36 +74,8 @@ def test_a_scorer_that_answers_nonsense_is_told_so(answer):
         tree.query([0.0])
 
 
-@pytest.mark.parametrize("sparse", [False, True])
-def test_linear_learns_which_products_pay(rng, sparse):
-    """The reward is whether two hidden features agree; the others only distract."""
-    keys = rng.choice([-1.0, 1.0], size=(300, 12)).astype(np.float32)
-    labels = (keys[:, 0] > 0) * 2 + (keys[:, 1] > 0)
-    form = scipy.sparse.csr_matrix if sparse else np.asarray
-    tree = MemoryTree(scorer="linear", routing="paper" if sparse else "auto", seed=0, leaf_factor=30)
-    tree.insert_many(form(keys), labels.tolist())
-
-    def error():
-        hits = tree.query_many(form(keys), beam=2, exclude=np.arange(300)[:, None])
-        return np.mean(labels[hits.ids[:, 0]] != labels)
-
-    before = error()
-    for _ in range(3):
-        hits = tree.query_many(form(keys), k=5, beam=2, exclude=np.arange(300)[:, None])
-        tree.update_many(hits, (labels[hits.ids] == labels[:, None]).astype(float))
-    assert before > 0.15
-    assert error() < before / 3
-
-
-def test_linear_is_saved_and_own_scorers_are_asked_for(tmp_path, rng):
-    tree = MemoryTree(scorer="linear", seed=0)
+def test_own_scorers_are_asked_for_when_a_file_is_loaded(tmp_path, rng):
     keys = rng.normal(size=(100, 4)).astype(np.float32)
-    tree.insert_many(keys, range(100), features=keys)
-    tree.update(tree.query(keys[0], k=3), [1.0, 0.0, 0.5])
-    tree.save(tmp_path / "tree")
-    twin = MemoryTree.load(tmp_path / "tree")
-    assert twin.query(keys[1], k=5).scores == tree.query(keys[1], k=5).scores
-    np.testing.assert_array_equal(twin._features[3], keys[3])
     own = MemoryTree(scorer=minus_distance, seed=0)
     own.insert_many(keys, range(100))
     own.save(tmp_path / "own")
@@ -178,11 +148,3 @@ def test_features_that_some_lack_are_zeros():
         tree.insert([1.0, 2.0], value, features=features)
     tree.query([1.0, 2.0], k=3)
     assert sorted(seen[0]) == [[0.0, 0.0], [1.0, 0.0], [1.0, 2.0]]
-
-
-def test_asking_a_linear_scorer_changes_nothing(rng):
-    tree = MemoryTree(scorer="linear", seed=0)
-    tree.insert_many(rng.normal(size=(20, 3)), range(20))
-    before = state(tree)
-    tree.query([1.0, 2.0, 3.0])
-    assert state(tree) == before

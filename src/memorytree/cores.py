@@ -1,6 +1,7 @@
 """What stands behind a `MemoryTree`: one tree (`engine.core.Core`), several (`Grove`), trees over a learned space
 (`LearnedCore`), lists of memories by term (`routing.terms.TermsCore`), or one of these whose candidates are ranked by their
-values (`scoring.valued.ValuedCore`) or by a scorer in plain Python (`scoring.own.ScoredCore`).
+values (`scoring.valued.ValuedCore`), by learned weights of their features (`scoring.linear.LinearCore`) or by a scorer in
+plain Python (`scoring.own.ScoredCore`).
 
 All of them take keys as batches and have the same methods; the face above does not know which it has.
 """
@@ -20,7 +21,8 @@ from memorytree.engine.search import BRANCH, EXPLOIT, EXPLORED, EXPLORED_GENERAT
 from memorytree.engine.state import LABEL, NONE, SLOT, Settings
 from memorytree.errors import InvalidOption
 from memorytree.routing import Terms, TermsCore, principal
-from memorytree.scoring import Cosine, Distance, Tfidf, Values, cosine, distance, metric, values
+from memorytree.scoring import Cosine, Distance, Linear, Tfidf, Values, cosine, distance, metric, values
+from memorytree.scoring.linear import LinearCore
 from memorytree.scoring.metric import FORMER_SIGHT, Metric, Space
 from memorytree.scoring.own import ScoredCore
 from memorytree.scoring.term_space import TermSpaceCore
@@ -146,7 +148,7 @@ class Grove(AnyCore):
 
 def make(
     sparse: bool, dimension: int, settings: dict[str, Any], features: dict[int, np.ndarray], routing: Any = None
-) -> Core | Grove | LearnedCore | ScoredCore | TermsCore | ValuedCore:
+) -> Core | Grove | LearnedCore | LinearCore | ScoredCore | TermsCore | ValuedCore:
     """What stands behind a tree with these options; a routing that was settled earlier may be given."""
     routing = routing or options.routing_of(settings, sparse)
     basic, scorer = options.settings_of(settings, routing), options.scorer_of(settings)
@@ -168,7 +170,9 @@ def make(
         raise InvalidOption('scorer="tfidf" counts memories by term: it needs sparse keys, routing="terms", and no forest')
     if not isinstance(scorer, Distance | Cosine | Tfidf):
         if settings["trees"] or isinstance(routing, Terms):
-            raise InvalidOption("a forest or term lists need a compiled scorer: distance or cosine")
+            raise InvalidOption("a forest or term lists need one of these scorers: distance, cosine, metric, values")
+        if isinstance(scorer, Linear):
+            return LinearCore.make(sparse, dimension, basic, routing, scorer)
         return ScoredCore(Core(sparse, dimension, basic, routing, distance()), scorer, features)
     if isinstance(routing, Terms):
         return TermsCore(basic, routing, scorer)

@@ -24,7 +24,7 @@ from memorytree.links import Links
 from memorytree.packing import packed, unpacked
 from memorytree.routing import Paper, Principal, Terms, TermsCore
 from memorytree.routing.terms import check_lists
-from memorytree.scoring import Metric, Values
+from memorytree.scoring import Linear, Metric, Values
 from memorytree.scoring.valued import ValuedCore
 
 FORMAT = 3
@@ -35,6 +35,7 @@ KINDS_OF_OPTION: dict[str, Any] = {
     "paper": Paper,
     "principal": Principal,
     "terms": Terms,
+    "linear": Linear,
     "metric": Metric,
     "values": Values,
 }

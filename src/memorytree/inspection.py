@@ -24,6 +24,7 @@ from memorytree.hits import Hit
 from memorytree.keys import DenseKeys
 from memorytree.routing import TermsCore
 from memorytree.scoring import Cosine, Distance
+from memorytree.scoring.linear import LinearCore
 from memorytree.scoring.own import ScoredCore
 from memorytree.scoring.valued import ValuedCore
 
@@ -199,7 +200,7 @@ def explain(tree: Any, x: Any, k: int) -> Explanation:
     candidates = []
     for id, score in _asked(tree._core, tree._keys.one(x), k):
         parts: tuple[tuple[Any, float], ...] = ()
-        if not isinstance(tree._core, ScoredCore):  # nobody knows what a scorer of one's own looks at
+        if not isinstance(tree._core, LinearCore | ScoredCore):  # nobody knows what a scorer of one's own looks at
             _, slot = kernels.locate(core.tree, id)
             by_angle = isinstance(core.scorer, Cosine) or keys is not tree._keys
             parts = _parts(keys, row, core.arrays(), slot, score if by_angle else None)

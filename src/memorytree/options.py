@@ -14,12 +14,12 @@ from memorytree.engine.core import NOBODY
 from memorytree.engine.state import NONE, Settings
 from memorytree.errors import InvalidKey, InvalidOption, InvalidReward
 from memorytree.routing import Paper, Principal, Terms, paper, principal, terms
-from memorytree.scoring import Linear, Metric, Scorer, Values, cosine, distance, metric, tfidf, values
+from memorytree.scoring import Linear, Metric, Scorer, Values, cosine, distance, linear, metric, tfidf, values
 
 SCORERS: dict[str, Any] = {
-    "distance": distance, "cosine": cosine, "tfidf": tfidf, "metric": metric, "linear": Linear, "values": values,
+    "distance": distance, "cosine": cosine, "tfidf": tfidf, "metric": metric, "linear": linear, "values": values,
 }  # fmt: skip
-COMPILED = ("distance", "cosine", "tfidf", "metric", "values")
+FOR_MANY = ("distance", "cosine", "tfidf", "metric", "values")  # trees, or lists by term
 ROUTINGS = ("auto", "paper", "principal", "terms")
 
 
@@ -64,7 +64,7 @@ def check(options: dict[str, Any]) -> dict[str, Any]:
     routing, scorer = options["routing"], options["scorer"]
     if not isinstance(routing, Paper | Principal | Terms) and not (isinstance(routing, str) and routing in ROUTINGS):
         raise InvalidOption(f"routing must be one of {', '.join(ROUTINGS)}, not {routing!r}")
-    own = isinstance(scorer, Metric | Scorer | Values) or callable(scorer)
+    own = isinstance(scorer, Linear | Metric | Scorer | Values) or callable(scorer)
     if not own and not (isinstance(scorer, str) and scorer in SCORERS):
         raise InvalidOption(f"scorer must be one of {', '.join(SCORERS)}, or a scorer of your own, not {scorer!r}")
     if (routing == "terms" or isinstance(routing, Terms)) and options["trees"]:
@@ -76,8 +76,10 @@ def check(options: dict[str, Any]) -> dict[str, Any]:
         )
     if isinstance(scorer, Metric) and not (scorer.rank >= 1 and min(scorer.rate, scorer.temperature) > 0):
         raise InvalidOption(f"a learned metric has a rank of at least 1, a rate and a temperature above 0: {scorer}")
-    if options["trees"] and not _is_compiled(scorer):
-        raise InvalidOption("a forest needs a compiled scorer: distance, cosine, metric or values")
+    if isinstance(scorer, Linear) and not scorer.rate > 0:
+        raise InvalidOption(f"a linear scorer has a rate above 0: {scorer}")
+    if options["trees"] and not _is_for_many(scorer):
+        raise InvalidOption("a forest needs one of these scorers: distance, cosine, metric, values")
     if not isinstance(options["center"], bool):
         raise InvalidOption(f"center must be True or False, not {options['center']!r}")
     seed = options["seed"]
@@ -95,8 +97,8 @@ def check(options: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _is_compiled(scorer: Any) -> bool:
-    return isinstance(scorer, Metric | Values) or (isinstance(scorer, str) and scorer in COMPILED)
+def _is_for_many(scorer: Any) -> bool:
+    return isinstance(scorer, Metric | Values) or (isinstance(scorer, str) and scorer in FOR_MANY)
 
 
 def _are_sound(routing: Terms) -> bool:
@@ -113,7 +115,7 @@ def routing_of(options: dict[str, Any], sparse: bool) -> Paper | Principal | Ter
     if isinstance(routing, Paper | Principal | Terms):
         return routing
     if routing == "auto":
-        listed = _is_compiled(options["scorer"]) and not options["trees"]
+        listed = _is_for_many(options["scorer"]) and not options["trees"]
         routing = "principal" if not sparse else "terms" if listed else "paper"
     if routing == "principal":
         return principal()

@@ -2,12 +2,13 @@
 
 from memorytree.scoring.cosine import Cosine, cosine
 from memorytree.scoring.distance import Distance, distance
+from memorytree.scoring.linear import Linear, linear
 from memorytree.scoring.metric import Metric, metric
-from memorytree.scoring.own import Linear, Scorer
+from memorytree.scoring.own import Scorer
 from memorytree.scoring.tfidf import Tfidf, tfidf
 from memorytree.scoring.values import Values, values
 
 __all__ = [
     "Cosine", "Distance", "Linear", "Metric", "Scorer", "Tfidf", "Values",
-    "cosine", "distance", "metric", "tfidf", "values",
+    "cosine", "distance", "linear", "metric", "tfidf", "values",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Scorers in plain Python: a function or object of the user's own, and `linear`, the paper's, written the same way.
+"""Scorers in plain Python: a function or object of the user's own.
 
 A scorer is a function `(x, keys, features) -> scores`, or an object whose method `score` is one. x is the key asked for,
 keys those of the candidates (a matrix, scipy's where keys are sparse), features what was given with their values (a matrix,
@@ -28,57 +28,6 @@ class Scorer(Protocol):
 
     def score(self, x: Any, keys: Any, features: np.ndarray | None) -> np.ndarray:
         """One number for each candidate, the larger the better."""
-
-
-class Linear:
-    """`scorer="linear"`, the paper's f: linear in the products of the features of query and memory, trained to predict the
-    reward by Adagrad on the squared loss. It begins as the plain product of the two keys."""
-
-    def __init__(self, rate: float = 0.1):
-        self.rate = rate
-        self.weights = np.ones(1, np.float32)
-        self.squares = np.zeros(1, np.float32)
-        self.bias = np.zeros(2, np.float32)  # and its sum of squares
-
-    def _reach(self, dimension: int) -> None:
-        if len(self.weights) < dimension:
-            more = dimension - len(self.weights)
-            self.weights = np.concatenate([self.weights, np.ones(more, np.float32)])
-            self.squares = np.concatenate([self.squares, np.zeros(more, np.float32)])
-
-    def score(self, x: Any, keys: Any, features: np.ndarray | None) -> np.ndarray:
-        """The reward to expect of each memory."""
-        weights = np.ones(keys.shape[1], np.float32)  # of features that no lesson has had yet
-        weights[: len(self.weights)] = self.weights[: keys.shape[1]]
-        if scipy.sparse.issparse(keys):
-            return (keys @ x.multiply(weights).T).toarray()[:, 0] + self.bias[0]
-        return keys @ (weights * x) + self.bias[0]
-
-    def learn(self, x: Any, keys: Any, features: np.ndarray | None, rewards: np.ndarray) -> None:
-        """One step for each memory, in order."""
-        self._reach(keys.shape[1])
-        for i, reward in enumerate(rewards.tolist()):
-            if scipy.sparse.issparse(keys):
-                product = x.multiply(keys[[i]]).tocsr()
-                where, values = product.indices, product.data
-            else:
-                where, values = slice(None, keys.shape[1]), x * keys[i]
-            error = np.float32(values @ self.weights[where] + self.bias[0] - reward)
-            g = error * values
-            self.squares[where] += g * g
-            self.weights[where] -= self.rate * g / np.sqrt(self.squares[where] + np.float32(1e-12))
-            self.bias[1] += error * error
-            self.bias[0] -= self.rate * error / np.sqrt(self.bias[1] + np.float32(1e-12))
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Everything learned, for saving."""
-        return {"weights": self.weights, "squares": self.squares, "bias": self.bias}
-
-    def adopt(self, arrays: dict[str, np.ndarray]) -> None:
-        """Be what `arrays` told."""
-        if any(array.dtype != np.float32 or not np.all(np.isfinite(array)) for array in arrays.values()):
-            raise ValueError("the weights of the scorer are not whole")
-        self.weights, self.squares, self.bias = (arrays[name].copy() for name in ("weights", "squares", "bias"))
 
 
 class ScoredCore(CoreAround):

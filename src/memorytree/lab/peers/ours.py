@@ -10,7 +10,7 @@ from memorytree import MemoryTree
 from memorytree.estimators import MemoryTreeClassifier, MemoryTreeMultilabelClassifier, MemoryTreeRetriever
 from memorytree.hits import HitMatrix
 from memorytree.lab.datasets import Dataset
-from memorytree.lab.peers.base import Narrow, Peer, Rememberer
+from memorytree.lab.peers.base import Peer, Rememberer
 
 WARMING = 400  # rows on which everything is compiled before the clock starts
 BATCH = 32
@@ -45,21 +45,17 @@ class UnsupervisedPaper(Rememberer):
         """How candidates are ranked; votes need a similarity."""
         return "cosine" if self.kind == "labels" else "distance"
 
-    def seen(self, rows: Any) -> Any:
-        """Rows as the tree gets them."""
-        return rows
-
     def fit(self, data: Dataset) -> None:
         self._begin(data)
         self.remember(data)
         assert self.tree is not None
-        self.tree.insert_many(self.seen(data.train), range(data.rows), ids=np.arange(data.rows))
+        self.tree.insert_many(data.train, range(data.rows), ids=np.arange(data.rows))
 
     def learn_one(self, x: Any, truth: Any) -> None:
         assert self.tree is not None
         row = len(self.tree)
         self.remember_one(truth)
-        self.tree.insert(self.seen(x)[0], row, id=row)
+        self.tree.insert(x[0], row, id=row)
 
     def remove(self, row: int) -> None:
         assert self.tree is not None
@@ -67,7 +63,7 @@ class UnsupervisedPaper(Rememberer):
 
     def nearest(self, rows: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
         assert self.tree is not None
-        hits = self.tree.query_many(self.seen(rows), k, threads=1)
+        hits = self.tree.query_many(rows, k, threads=1)
         return hits.ids, hits.scores
 
     def bytes(self) -> int | None:
@@ -85,31 +81,22 @@ class SupervisedPaper(UnsupervisedPaper):
     def scorer(self) -> str:
         return "linear"
 
-    def _begin(self, data: Dataset) -> None:
-        super()._begin(data)
-        # The scorer is plain Python and has a weight for each column.
-        self.narrow = Narrow(data.train) if data.sparse else None
-
-    def seen(self, rows: Any) -> Any:
-        return rows if self.narrow is None else self.narrow(rows)
-
     def fit(self, data: Dataset) -> None:
         super().fit(data)
         assert self.tree is not None
-        keys = self.seen(data.train)
         chance = np.random.default_rng(self.seed)
         for _ in range(self.options["passes"]):
             order = chance.permutation(data.rows)
             for first in range(0, data.rows, BATCH):
                 rows = order[first : first + BATCH]
                 own: Any = None if self.options["own"] else rows[:, None]
-                hits = self.tree.query_many(keys[rows], 1, explore=self.options["explore"], exclude=own)
+                hits = self.tree.query_many(data.train[rows], 1, explore=self.options["explore"], exclude=own)
                 self.tree.update_many(hits, rewards(data, rows, hits))
 
     def learn_one(self, x: Any, truth: Any) -> None:
         assert self.tree is not None
         if len(self.tree) and self.kind == "classes":
-            hits = self.tree.query(self.seen(x)[0], 1, explore=self.options["explore"])
+            hits = self.tree.query(x[0], 1, explore=self.options["explore"])
             self.tree.update(hits, [float(self.truth.rows[hit.id] == truth) for hit in hits])
         super().learn_one(x, truth)
 
