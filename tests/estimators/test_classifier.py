@@ -322,3 +322,27 @@ def test_more_trees_and_bad_settings(digits):
         MemoryTreeClassifier(trees=2, supervision="reward").fit(*texts(50))
     with pytest.raises(InvalidOption, match="beam"):
         MemoryTreeClassifier(passes=0).fit(X[:20], y[:20]).set_params(beam=0).predict(X)
+
+
+@pytest.mark.parametrize("form", [np.asarray, scipy.sparse.csr_matrix])
+def test_rows_that_need_no_checking_are_learned_as_checked_ones(form, rng):
+    X = rng.normal(size=(120, 6)).astype(np.float32) * (rng.random((120, 6)) < 0.4)
+    y = (X[:, 0] > 0).astype(int)
+    plain, checked = (MemoryTreeClassifier(random_state=0).partial_fit(form(X[:40]), y[:40]) for _ in range(2))
+    for row in range(40, 80):
+        plain.partial_fit(form(X[[row]]), y[[row]])
+        checked.partial_fit(form(X[[row]]).tolist() if form is np.asarray else form(X[[row]]).tocoo(), [y[row].item()])
+    np.testing.assert_array_equal(plain.predict_proba(form(X[80:])), checked.predict_proba(form(X[80:])))
+    broken = X[:2].copy()
+    broken[1, 2] = np.nan
+    for rows, labels in (
+        (form(broken), y[:2]),
+        (form(X[:2, :5]), y[:2]),
+        (form(X[:2]), y[:3]),
+        (form(X[:2]), np.array([0.5, 1.5])),
+    ):
+        with pytest.raises(ValueError):
+            plain.partial_fit(rows, labels)
+    with pytest.raises(ValueError):
+        plain.predict(form(broken))
+    assert len(plain.memory_) == 80
