@@ -160,6 +160,24 @@ def test_weights_count_as_space(keys, rng):
     assert tree.stats().other_bytes > before
 
 
-def test_a_rate_is_positive():
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("size", [1e5, 1e14])
+def test_large_keys_are_learned_from_and_kept(form, size, keys, rng, tmp_path):
+    tree = grown(form, size * keys)
+    teach(tree, form, size * keys, rng, range(40))
+    tree.save(tmp_path / "tree")
+    assert state(MemoryTree.load(tmp_path / "tree")) == state(tree)
+
+
+def test_a_table_is_no_larger_than_its_features_need(keys, rng):
+    tree = grown("sparse", keys)
+    for _ in range(30):
+        teach(tree, "sparse", keys, rng, range(N))
+    assert len(tree._core.scorer.features) <= 8 * DIMENSION
+    assert tree._core.bytes_in_use() < tree._core.bytes_in_all() < 4096
+
+
+@pytest.mark.parametrize("rate", [0, -1, np.inf, np.nan])
+def test_a_rate_is_positive(rate):
     with pytest.raises(InvalidOption, match="rate"):
-        MemoryTree(scorer=linear(rate=0))
+        MemoryTree(scorer=linear(rate=rate))

@@ -76,8 +76,8 @@ def check(options: dict[str, Any]) -> dict[str, Any]:
         )
     if isinstance(scorer, Metric) and not (scorer.rank >= 1 and min(scorer.rate, scorer.temperature) > 0):
         raise InvalidOption(f"a learned metric has a rank of at least 1, a rate and a temperature above 0: {scorer}")
-    if isinstance(scorer, Linear) and not scorer.rate > 0:
-        raise InvalidOption(f"a linear scorer has a rate above 0: {scorer}")
+    if isinstance(scorer, Linear) and not 0 < scorer.rate < math.inf:
+        raise InvalidOption(f"the rate of a linear scorer is a number above 0: {scorer}")
     if options["trees"] and not _is_for_many(scorer):
         raise InvalidOption("a forest needs one of these scorers: distance, cosine, metric, values")
     if not isinstance(options["center"], bool):

@@ -345,4 +345,7 @@ def test_rows_that_need_no_checking_are_learned_as_checked_ones(form, rng):
             plain.partial_fit(rows, labels)
     with pytest.raises(ValueError):
         plain.predict(form(broken))
+    with pytest.raises(ValueError):
+        plain.partial_fit(form(X[:2]), "ab")
     assert len(plain.memory_) == 80
+    assert plain.classes_.tolist() == [0, 1]

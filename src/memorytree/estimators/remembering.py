@@ -20,6 +20,7 @@ ROWS: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float32, np.float64
 """What scikit-learn is to make of the rows it checks."""
 
 PLAIN = (np.ndarray, scipy.sparse.csr_matrix, scipy.sparse.csr_array)
+NO_LABELS = "no_validation"  # scikit-learn's word
 DISCRETE = "biuU"  # kinds of labels of which nothing need be asked but how many there are
 
 # Sparse rows with more than this part of all features, and more than this many, are taken as dense: they hold pixels or
@@ -85,27 +86,27 @@ class Remembering(ClassifierMixin, BaseEstimator):
             hits.ids, hits.scores = (np.take_along_axis(one, order, axis=1) for one in (hits.ids, hits.scores))
         return hits
 
-    def _rows(self, X: Any, y: Any = "no_validation", *, reset: bool) -> Any:
+    def _rows(self, X: Any, y: Any = NO_LABELS, *, reset: bool) -> Any:
         """Rows that are to be learned from, checked by scikit-learn and as keys; with labels if they are given."""
         if reset or not self._is_plain(X, y):
             checked = validate_data(self, X, y, reset=reset, **ROWS)
             X, *labels = checked if isinstance(checked, tuple) else (checked,)
         else:
-            labels = [] if isinstance(y, str) else [y]
+            labels = [] if y is NO_LABELS else [y]
         if reset:
             self._thick = scipy.sparse.issparse(X) and X.nnz > X.shape[0] * max(THICK * X.shape[1], MANY)
         X = self._as_kept(X)
         (kind_for(X) if reset else self.memory_._keys).many(X)
         return (X, *labels) if labels else X
 
-    def _is_plain(self, X: Any, y: Any = "no_validation") -> bool:
+    def _is_plain(self, X: Any, y: Any = NO_LABELS) -> bool:
         """Whether scikit-learn would take these rows, and labels, as they are: its own checks, which also know data frames,
         lists and much else, take longer than learning from a row does."""
         if type(X) not in PLAIN or X.ndim != 2 or X.dtype not in ROWS["dtype"]:
             return False
         if X.shape[0] == 0 or X.shape[1] != self.n_features_in_ or hasattr(self, "feature_names_in_"):
             return False
-        if not isinstance(y, str) and not (type(y) is np.ndarray and y.shape == X.shape[:1] and y.dtype.kind in DISCRETE):
+        if y is not NO_LABELS and not (type(y) is np.ndarray and y.shape == X.shape[:1] and y.dtype.kind in DISCRETE):
             return False
         with np.errstate(over="ignore"):
             return bool(np.isfinite((X if type(X) is np.ndarray else X.data).sum()))

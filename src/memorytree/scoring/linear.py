@@ -25,7 +25,7 @@ Product = namedtuple("Product", "features weights squares bias")
 """What has been learned, as trees know it: the table of features (sparse keys), for each a weight and Adagrad's sum; and the
 bias with its own."""
 
-LEAST = np.float32(1e-12)
+LEAST, MOST = 1e-12, 1e37  # of Adagrad's sums
 
 
 def linear(*, rate: float = 0.1) -> Linear:
@@ -100,9 +100,10 @@ def teach(tree, slot, x, reward, rate):
 
 @fast_helper
 def step(rate, error, weights, squares, j, value):
-    g = error * value
-    squares[j] += g * g
-    weights[j] -= rate * g / np.sqrt(squares[j] + LEAST)
+    g = np.float64(error) * value
+    squares[j] = min(squares[j] + g * g, MOST)
+    # No step is longer than the rate; the bound matters only where a sum is at its end.
+    weights[j] -= rate * max(-1.0, min(1.0, g / np.sqrt(squares[j] + LEAST)))
 
 
 @body_for(teach, "dense")
@@ -168,7 +169,8 @@ class LinearCore(CoreAround, AnyCore):
 
     def __init__(self, base: Core, rate: float):
         super().__init__(base)
-        self._rate = np.float32(rate)
+        self._rate = rate
+        self._promised = 0  # features that may be in the table (sparse keys)
 
     @classmethod
     def make(cls, sparse: bool, dimension: int, settings: Any, routing: Any, scorer: Linear) -> LinearCore:
@@ -179,6 +181,7 @@ class LinearCore(CoreAround, AnyCore):
     def copy(self) -> LinearCore:
         """A core of its own with the same content."""
         twin = LinearCore(self.base.copy(), self._rate)
+        twin._promised = self._promised
         twin._rank_by(Product(*(array.copy() for array in self.base.scorer)))
         return twin
 
@@ -195,6 +198,10 @@ class LinearCore(CoreAround, AnyCore):
         known = known[np.argsort(features[known])]
         return {"features": features[known], "weights": weights[known], "squares": squares[known], "bias": bias}
 
+    def bytes_in_all(self) -> int:
+        """Bytes of the weights, with the room for growth."""
+        return sum(array.nbytes for array in self.base.scorer)
+
     def recall(self, lore: dict[str, np.ndarray]) -> None:
         """Be what `lore` told; the tree is then still to be adopted."""
         weights, squares, bias = (lore[name] for name in ("weights", "squares", "bias"))
@@ -205,17 +212,22 @@ class LinearCore(CoreAround, AnyCore):
         if not len(features) == len(weights) == len(squares) or bias.shape != (2,):
             raise ValueError("the weights of the scorer do not belong together")
         if self.base.sparse:
-            self._rank_by(with_room(features, weights, squares, bias, 0))
+            taught = squares > 0
+            self._rank_by(with_room(features[taught], weights[taught], squares[taught], bias, 0))
+            self._promised = np.count_nonzero(taught)
         else:
             product = untaught(len(self.base.scorer.weights))
             product.weights[features], product.squares[features], product.bias[:] = weights, squares, bias
             self._rank_by(product)
 
-    def _make_room(self, more: int) -> None:
-        """Make room for lessons about so many features."""
-        features, *_ = self.base.scorer
-        if 2 * (np.count_nonzero(features != NONE) + more) > len(features):
-            self._rank_by(with_room(**self.lore(), more=more))
+    def _make_room(self, features: np.ndarray) -> None:
+        """Make room for lessons about these features. Only when room is short is it counted how many there really are."""
+        self._promised += len(features)
+        if 2 * self._promised > len(self.base.scorer.features):
+            known = self.lore()
+            there, distinct = len(known["features"]), len(np.unique(features))
+            self._rank_by(with_room(**known, more=max(there, distinct)))
+            self._promised = there + distinct
 
     def update(
         self, X: Any, traces: np.ndarray, ids: np.ndarray, rewards: np.ndarray, progress: np.ndarray, last: int
@@ -223,7 +235,7 @@ class LinearCore(CoreAround, AnyCore):
         """Let the scorer learn, then the routers."""
         first = progress.item() // (1 + self.settings.reroutes)
         if self.base.sparse:
-            self._make_room(int(X[0][last] - X[0][first]))
+            self._make_room(X[1][X[0][first] : X[0][last]])
         learned = lessons(self.base.tree, self._rate, X, ids, rewards, first, last)
         counts = self.base.update(X, traces, ids, rewards, progress, last)
         counts[0] += learned
