@@ -194,7 +194,7 @@ class LinearCore(CoreAround, AnyCore):
         features, weights, squares, bias = self.base.scorer
         if not self.base.sparse:
             return {"weights": weights, "squares": squares, "bias": bias}
-        known = np.flatnonzero(features != NONE)
+        known = np.flatnonzero(squares > 0)
         known = known[np.argsort(features[known])]
         return {"features": features[known], "weights": weights[known], "squares": squares[known], "bias": bias}
 
