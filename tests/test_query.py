@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memorytree import MemoryTree
+from memorytree.engine.search import FRONTIER
 from tests.trees import KINDS, ROUTINGS, TREES, grown, key_of, keys_of, matrix
 
 
@@ -126,3 +127,13 @@ def test_an_empty_tree_answers_with_nothing(routing):
     tree = MemoryTree(routing=routing, seed=0)
     assert len(tree.query([1.0, 2.0], 3)) == 0
     assert tree.query_many([[1.0, 2.0]], 3).ids.tolist() == [[-1, -1, -1]]
+
+
+def test_a_beam_over_more_leaves_than_a_search_first_has_room_for():
+    X = matrix(20000, 2)
+    tree = MemoryTree(seed=0, leaf_factor=1)
+    tree.insert_many(X, range(20000))
+    assert tree.stats().leaves > 8 * FRONTIER
+    distances = np.linalg.norm(X[:20, None] - X[None], axis=2)
+    found = tree.query_many(X[:20], k=3, beam=10**6).ids
+    np.testing.assert_array_equal(np.sort(found), np.sort(np.argsort(distances, axis=1)[:, :3]))
