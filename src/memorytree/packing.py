@@ -14,10 +14,8 @@ from memorytree.errors import UnsupportedValue
 
 _ARRAY, _SCALAR, _TUPLE = 101, 102, 103  # msgpack extension types
 DEEPEST = 32
-# First bytes of msgpack data with nothing inside: small ints and text; nil, booleans and bytes; floats and ints; long text.
-SIMPLE = frozenset(
-    [*range(0x80), *range(0xA0, 0xC1), *range(0xC2, 0xC7), *range(0xCA, 0xD4), *range(0xD9, 0xDC), *range(0xE0, 0x100)]
-)
+# How msgpack begins an array: of up to 15, by their number; and of any length, before the length in four bytes.
+_SHORT_ARRAYS, _LONG_ARRAY = [bytes([0x90 + n]) for n in range(16)], b"\xdd"
 
 
 def packed(values: list[Any], encode: Callable[[Any], Any] | None = None) -> bytes:
@@ -65,9 +63,15 @@ def packed_value(value: Any) -> bytes:
 
 def unpacked(data: bytes) -> Any:
     """What bytes stand for."""
-    if data[0] in SIMPLE:
-        return msgpack.unpackb(data)  # four times as fast
     return msgpack.unpackb(data, ext_hook=_restore_extension, strict_map_key=False)
+
+
+def unpacked_all(parts: list[Any]) -> list[Any]:
+    """What each of several runs of bytes stands for; read as one array, in half the time that it takes one by one."""
+    n = len(parts)
+    header = _SHORT_ARRAYS[n] if n < len(_SHORT_ARRAYS) else _LONG_ARRAY + n.to_bytes(4, "big")
+    values: list[Any] = msgpack.unpackb(header + b"".join(parts), ext_hook=_restore_extension, strict_map_key=False)
+    return values
 
 
 def _restore_extension(code: int, data: bytes) -> Any:
