@@ -16,6 +16,7 @@ from typing import Any
 from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
+from numba.core import ir as numba_ir
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.extending import intrinsic, overload
@@ -28,6 +29,24 @@ FAST = {"reassoc", "contract", "nsz"}
 # Arrays from this size on are worth large pages. A page is 4096 bytes or a few times that; this is a multiple of all.
 LARGE_BYTES, PAGE_BYTES = 2**22, 2**16
 MADV_HUGEPAGE = 14  # of Linux
+# What Numba calls to count references, each time with a locked instruction.
+COUNTING = ("NRT_incref", "NRT_decref")
+
+
+def _called(instruction: ir.Instruction) -> str:
+    """The name of the function that an instruction calls; nothing if it is no call."""
+    return str(getattr(getattr(instruction, "callee", None), "name", ""))
+
+
+def _owns_arrays(state: Any, module: ir.Module) -> bool:
+    """Whether a function that is being compiled makes arrays, gets them from what it calls, or gives them away."""
+    models = state.targetctx.data_model_manager
+    calls = [signature for node, signature in state.calltypes.items() if getattr(node, "op", None) == "call"]
+    results = [state.return_type, *(signature.return_type for signature in calls)]
+    instructions = (each for function in module.functions for block in function.blocks for each in block.instructions)
+    return any(models[kind].contains_nrt_meminfo() for kind in results) or any(
+        _called(each).startswith("NRT_MemInfo_alloc") for each in instructions
+    )
 
 
 class _Part(JITCodeLibrary):  # type: ignore[misc]
@@ -35,7 +54,30 @@ class _Part(JITCodeLibrary):  # type: ignore[misc]
 
     Numba would do both for every helper on its own as well, and for all that it calls once more: a fifth of the time that a
     user waits for the first answer. Nothing ever calls a helper from outside, so it needs no address.
+
+    A helper that owns no arrays, and under which none is replaced, counts no references: whoever called it holds all that it
+    sees. Numba cannot know that, and counts every array up on the way in and down on the way out wherever there is more than
+    one way through a function; that was a third of a query.
     """
+
+    def __init__(self, state: Any):
+        super().__init__(state.targetctx.codegen(), state.func_id.func_qualname)
+        self._state = state  # of the compiler
+        self.replaces = False  # whether it, or anything that it calls, puts another array in the place of one
+
+    def add_ir_module(self, module: ir.Module) -> None:
+        """Take what Numba has made of the helper."""
+        state, self._state = self._state, None
+        statements = (statement for block in state.func_ir.blocks.values() for statement in block.body)
+        called = (part for part in self._linking_libraries if isinstance(part, _Part))
+        self.replaces = any(isinstance(statement, numba_ir.SetAttr) for statement in statements) or any(
+            part.replaces for part in called
+        )
+        if not self.replaces and not _owns_arrays(state, module):
+            for function in module.functions:
+                for block in function.blocks:
+                    block.instructions[:] = [each for each in block.instructions if _called(each) not in COUNTING]
+        super().add_ir_module(module)
 
     def _optimize_final_module(self) -> None:
         pass
@@ -60,7 +102,7 @@ class _HelperCompiler(Compiler):  # type: ignore[misc]
 
     def define_pipelines(self) -> Any:
         if self.state.library is None:
-            self.state.library = _Part(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
+            self.state.library = _Part(self.state)
         return super().define_pipelines()
 
 

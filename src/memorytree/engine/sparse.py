@@ -54,7 +54,7 @@ def find(words, first, size, feature):
 @helper
 def find_from(place, words, first, size, feature):
     """The same where its home is known."""
-    while words[first + place, FEATURE] != feature and words[first + place, FEATURE] != NONE:
+    while (words[first + place, FEATURE] != feature) & (words[first + place, FEATURE] != NONE):  # one branch, not two
         place = (place + 1) & (size - 1)
     return first + place
 
@@ -63,7 +63,7 @@ def find_from(place, words, first, size, feature):
 def place_in(table, feature):
     """The same in the table of a query, which is a plain array of features."""
     place = home(feature, table.shape[0])
-    while table[place] != feature and table[place] != NONE:
+    while (table[place] != feature) & (table[place] != NONE):
         place = (place + 1) & (table.shape[0] - 1)
     return place
 

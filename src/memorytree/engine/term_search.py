@@ -121,6 +121,17 @@ def weights_of(tree, lists, features):
 
 # Into how many classes candidates are sorted by what they promise.
 CLASSES = 256
+ENTRIES_A_LINE = 16  # four bytes each, in a cache line of 64
+
+
+@helper
+def fetch_lists(lists, terms, order, number):
+    """Have lists at hand: each lies elsewhere, but all are known before the first is read."""
+    for j in range(number):
+        begin = lists.lists[terms[order[j]], BEGIN]
+        for entry in range(begin, begin + lists.lists[terms[order[j]], LENGTH], ENTRIES_A_LINE):
+            prefetch(lists.members, entry)
+            prefetch(lists.weights, entry)
 
 
 @helper
@@ -160,7 +171,8 @@ def select(tree, lists, rows, sums, used, found, promises, candidates):
     """The most promising candidates, as many as `promises` has room for, and an empty table; returns how many.
 
     Candidates are counted by classes of equal width between the least and the most promising. The classes above the one at
-    which the room runs out are taken as they are; only within that one the best are picked by a heap.
+    which the room runs out are taken whole, the best class first: what is scored in about the right order finds its place
+    among the best at once. Only within that one class the best are picked by a heap.
     """
     lengths, room = lists.lengths, promises.shape[0]
     hopes, there = blank(found, np.float64), 0
@@ -184,14 +196,16 @@ def select(tree, lists, rows, sums, used, found, promises, candidates):
     while left > 0:
         edge -= 1
         left -= counts[edge]
-    first = filled = room - left - counts[edge]
+    first = 0  # of each class above, and then of that one
+    for above in range(CLASSES - 1, edge, -1):
+        counts[above], first = first, first + counts[above]
+    filled = first
     heap, members = promises[first:], candidates[first:]
-    taken = 0
     for u in range(there):
         place = np.int64((hopes[u] - least) * scale)
         if place > edge:
-            candidates[taken] = used[u]
-            taken += 1
+            candidates[counts[place]] = used[u]
+            counts[place] += 1
         elif place == edge:
             if filled < room:
                 search.push(heap, members, filled - first, hopes[u], used[u])
@@ -209,9 +223,12 @@ def fetch_keys(tree, candidates, number):
     for j in range(number):
         prefetch(tree.spans, np.int64(tree.rows[candidates[j], SLOT]) * tree.spans.shape[1])
     for j in range(number):
-        first = tree.spans[tree.rows[candidates[j], SLOT], 0]
+        slot = tree.rows[candidates[j], SLOT]
+        first, last = tree.spans[slot, 0], tree.spans[slot, 0] + tree.spans[slot, 1] - 1
         prefetch(tree.key_features, first)
+        prefetch(tree.key_features, last)  # a short key lies in two cache lines as often as in one
         prefetch(tree.key_weights, first)
+        prefetch(tree.key_weights, last)
         prefetch(tree.row_ids, candidates[j])
 
 
@@ -268,6 +285,7 @@ def query_rows(tree, lists, X, first, last, bounds, excluded, ids, scores, trace
                 size *= 2
             rows, sums, used = np.full(size, NONE, np.int32), blank(size, np.float32), blank(size, np.int64)
         found = 0
+        fetch_lists(lists, terms, order, number)
         for j in range(number):
             term = terms[order[j]]
             found = add_list(lists, term, term_weight(tree, lists, term) * weights[order[j]], rows, sums, used, found)

@@ -161,7 +161,9 @@ def fetch_weights(tables, bias, counts, labels, chosen, n, spreads, features):
         start, size = places[labels[chosen[c]], FIRST], places[labels[chosen[c]], SIZE]
         if 0 < size < dimension:
             for j in range(features.shape[0]):
-                prefetch(words, (start + (spreads[j] & (size - 1))) * words.shape[1])
+                home = (start + (spreads[j] & (size - 1))) * words.shape[1]
+                prefetch(words, home)
+                prefetch(words, home + 2 * words.shape[1] - 1)  # and the place behind it, which may be needed as well
 
 
 @helper
