@@ -6,7 +6,7 @@ import numpy as np
 
 from memorytree.engine import layout, search
 from memorytree.engine.compile import blank, helper, kernel, prefetch
-from memorytree.engine.declared import load_key, promise, row_of, score, term_weight, weighed_dissimilarity
+from memorytree.engine.declared import promise, row_of, score, term_weight, weighed_dissimilarity
 from memorytree.engine.lists import (
     BEGIN,
     FLAGS,
@@ -331,9 +331,9 @@ def compare_rows(tree, lists, X, first, last, ids, scores):
 @helper
 def cosine_of(tree, lists, slot, prepared):
     """(cosine, squared length) of a stored key, by importance."""
-    terms, weights = load_key(tree, slot)
+    terms, weights = tree.key_features, tree.key_weights
     product, squared_length = 0.0, 0.0
-    for j in range(terms.shape[0]):
+    for j in range(tree.spans[slot, 0], tree.spans[slot, 0] + tree.spans[slot, 1]):
         weight = np.float64(term_weight(tree, lists, terms[j])) * weights[j]
         squared_length += weight * weights[j]
         product += weight * prepared.values[place_in(prepared.table, terms[j])]
@@ -347,20 +347,20 @@ def add_gradient(tree, lists, slot, prepared, pull, cosine, squared_length):
 
     With u and v the two keys at length one it is u v - cosine (u^2 + v^2) / 2; the part of u^2 is added by the caller.
     """
-    terms, weights = load_key(tree, slot)
+    terms, weights = tree.key_features, tree.key_weights
     if not squared_length * prepared.squared_length > 0:
         return
     across, along = pull / np.sqrt(squared_length * prepared.squared_length), pull * cosine / (2 * squared_length)
-    for j in range(terms.shape[0]):
+    for j in range(tree.spans[slot, 0], tree.spans[slot, 0] + tree.spans[slot, 1]):
         weight = np.float64(term_weight(tree, lists, terms[j])) * weights[j]
         other = prepared.values[place_in(prepared.table, terms[j])]
         lists.gradient[terms[j]] += weight * (across * other - along * weights[j])
 
 
 @helper
-def step_terms(lists, terms):
-    """One step of Adagrad on the logarithm of each of these terms' importance; the gradient is used up."""
-    for j in range(terms.shape[0]):
+def step_terms(lists, terms, first, last):
+    """One step of Adagrad on the logarithm of the importance of terms[first] .. terms[last - 1]; the gradient is used up."""
+    for j in range(first, last):
         term = terms[j]
         g = lists.gradient[term]
         if g != 0:
@@ -421,9 +421,10 @@ def learn_rows(tree, lists, X, ids, rewards, first, last):
         for j in range(terms.shape[0]):
             weight = np.float64(term_weight(tree, lists, terms[j])) * weights[j] * weights[j]
             lists.gradient[terms[j]] -= own * weight / (2 * prepared.squared_length)
-        step_terms(lists, terms)
+        step_terms(lists, terms, 0, terms.shape[0])
         for j in range(n):
-            step_terms(lists, load_key(tree, slots[j])[0])
+            first_term = tree.spans[slots[j], 0]
+            step_terms(lists, tree.key_features, first_term, first_term + tree.spans[slots[j], 1])
         lists.counters[LESSONS] += 1
         learned += 1
     return learned
