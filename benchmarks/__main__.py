@@ -31,7 +31,7 @@ BENCHMARKS = {
 
 
 def arguments() -> argparse.Namespace:
-    listing = "\n".join(f"  {name:<10}{what}" for name, what in BENCHMARKS.items())
+    listing = "\n".join(f"  {name:<11}{what}" for name, what in BENCHMARKS.items())
     parser = argparse.ArgumentParser(
         prog="benchmarks",
         description=f"Benchmarks of memorytree (all of them when none is named):\n{listing}",

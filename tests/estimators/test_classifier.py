@@ -1,6 +1,7 @@
 """MemoryTreeClassifier as scikit-learn's own checks and a user would see it."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -137,6 +138,14 @@ def test_a_failed_first_call_settles_nothing():
             model.partial_fit(X * 1e16, np.eye(3, dtype=int) if "Multi" in type(model).__name__ else [0, 1, 2])
         assert not hasattr(model, "n_features_in_")
         assert not hasattr(model, "memory_")
+
+
+def test_a_class_of_its_own_for_every_row_is_nothing_to_warn_of(digits):
+    X, y = digits[0][:60], np.arange(60)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = MemoryTreeClassifier(random_state=0).fit(X, y)
+        assert np.mean(model.predict(X) == y) > 0.9
 
 
 def test_new_classes_may_come_at_any_time(digits):

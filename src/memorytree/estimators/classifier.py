@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -156,7 +157,10 @@ class MemoryTreeClassifier(Remembering):
                 whole(name, getattr(self, name), least)
         X, y = self._rows(X, np.asarray(y) if type(y) is list else y, reset=reset)
         if reset or y.dtype.kind not in DISCRETE:
-            check_classification_targets(y)
+            with warnings.catch_warnings():
+                # A class of its own for every row or two is nothing strange to a memory.
+                warnings.filterwarnings("ignore", "The number of unique classes")
+                check_classification_targets(y)
         if scipy.sparse.issparse(X) and self.trees > 1 and self.supervision == "reward":
             raise InvalidOption(
                 'sparse rows with supervision="reward" have term lists, of which there is no forest: trees=1'

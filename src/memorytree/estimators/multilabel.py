@@ -30,6 +30,8 @@ BATCH = 256
 LESSONS = 2
 # Label sets overlap by degrees, so the softmax over memories is to be a soft one.
 TEMPERATURE = 5.0
+# With this many memories to have a say, the lists of a row's six heaviest terms bring enough to choose from.
+HOMES = 6
 # Cosines in a learned space lie close together; powers of exp(DENSE_SHARPNESS (cosine - 1)) tell them apart.
 DENSE_SHARPNESS = 3.0
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
@@ -79,7 +81,7 @@ class MemoryTreeMultilabelClassifier(Remembering):
         *,
         target: str = "hamming",
         passes: int = 6,
-        neighbors: int = 40,
+        neighbors: int = 48,
         beam: int | None = None,
         capacity: int | None = None,
         verbose: int = 0,
@@ -170,7 +172,7 @@ class MemoryTreeMultilabelClassifier(Remembering):
         sets = names.read(Y, X.shape[0])
         dense, chance = not scipy.sparse.issparse(X), check_random_state(self.random_state)
         settings: dict[str, Any] = {
-            "routing": "auto" if dense else terms(temperature=TEMPERATURE),
+            "routing": "auto" if dense else terms(temperature=TEMPERATURE, homes=HOMES),
             "scorer": "metric" if dense else "cosine",
             "reroutes": 1,
             "seed": int(chance.randint(2**31)),
