@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     from memorytree.hits import Hit, HitMatrix, Hits, Receipt
     from memorytree.store import MemoryStore, open
     from memorytree.text import Recall, TextHit, TextMemory
-    from memorytree.tree import Learned, MemoryTree
+    from memorytree.tree import MemoryTree
+    from memorytree.writing import Learned
 
 __all__ = [
     "Hit",
@@ -34,7 +35,8 @@ _ROOMS = {
     "hits": ("Hit", "HitMatrix", "Hits", "Receipt"),
     "store": ("MemoryStore", "open"),
     "text": ("Recall", "TextHit", "TextMemory"),
-    "tree": ("Learned", "MemoryTree"),
+    "tree": ("MemoryTree",),
+    "writing": ("Learned",),
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
 

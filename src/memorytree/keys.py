@@ -381,3 +381,16 @@ def _stored(arrays: Mapping[str, np.ndarray], slot: int) -> tuple[np.ndarray, np
     first, terms = arrays["spans"][slot]
     span = slice(first, first + terms)
     return arrays["key_features"][span].copy(), arrays["key_weights"][span].copy()
+
+
+class _NoKeys:
+    """Stands for the keys of a tree that has none yet."""
+
+    def pack(self, kept: Any) -> None:
+        return None
+
+    def pick(self, kept: Any, i: int) -> None:
+        return None
+
+
+NO_KEYS = _NoKeys()

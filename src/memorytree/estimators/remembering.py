@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar
@@ -47,7 +48,7 @@ def all_or_nothing(method: Method) -> Method:
     return guarded  # type: ignore[return-value]
 
 
-class Remembering(ClassifierMixin, BaseEstimator):
+class Remembering(ClassifierMixin, BaseEstimator, ABC):
     """A classifier whose training rows are memories, with a model of its own for what it scores by them.
 
     For dense rows the model lives in the learned space of the memory, and follows it when that changes.
@@ -60,12 +61,13 @@ class Remembering(ClassifierMixin, BaseEstimator):
     _settled: int  # how many memories had come when the space was found in which the model's weights are
     _planted: int  # memories when the trees were last planted
 
+    @abstractmethod
     def _ask(self, X: Any) -> HitMatrix:
-        raise NotImplementedError
+        """The memories that fit each row."""
 
+    @abstractmethod
     def _notes(self) -> np.ndarray:
         """What is noted of the labels of each memory, by its id; NONE where the estimator did not store it."""
-        raise NotImplementedError
 
     def _is_own(self, ids: np.ndarray) -> np.ndarray:
         """Whether the estimator stored these memories; it knows nothing of the labels of those that others put in."""

@@ -27,7 +27,8 @@ from memorytree.store.database import Database, Event, Memory, shifted
 from memorytree.store.records import Records
 from memorytree.store.snapshots import Positions, Snapshot
 from memorytree.store.tokens import Question
-from memorytree.tree import Learned, MemoryTree
+from memorytree.tree import MemoryTree
+from memorytree.writing import Learned
 
 BATCH = 10_000
 Taught = tuple[Question, dict[int, float]]

@@ -26,7 +26,7 @@ from memorytree.store.image import Image
 from memorytree.store.records import NEVER, Filter
 from memorytree.store.session import Session
 from memorytree.store.tokens import Question
-from memorytree.tree import Learned
+from memorytree.writing import Learned
 
 
 class MemoryStore(Session):

@@ -18,7 +18,7 @@ from memorytree.errors import InvalidOption, InvalidReceipt
 from memorytree.inspection import Explanation
 from memorytree.store import MemoryStore, exists, tokens
 from memorytree.text.keys import Encoder, VectorKeys, WordKeys
-from memorytree.tree import Learned
+from memorytree.writing import Learned
 
 
 class TextHit(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -88,16 +89,16 @@ class Findings:
     elsewhere: list[str] = field(default_factory=list)  # where something else is the better choice, a sentence each
 
 
-class Experiment:
+class Experiment(ABC):
     """One table or figure of the paper, or of ours. Its docstring is printed above its tables."""
 
     name: str
     title: str
 
+    @abstractmethod
     def parts(self, plan: Plan) -> Sequence[Part]:
         """All that must be run."""
-        raise NotImplementedError
 
+    @abstractmethod
     def findings(self, plan: Plan, results: Results) -> Findings:
         """What the results say; parts that were not run are shown as such."""
-        raise NotImplementedError

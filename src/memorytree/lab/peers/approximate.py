@@ -3,6 +3,7 @@ counted as part of learning and of answering."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any, ClassVar
 
 import numpy as np
@@ -53,13 +54,13 @@ class Projected(Rememberer):
         self.projection = Projection(data.train, self.width, self.seed, self.reduces_dense)
         self.index(self.projection(data.train))
 
+    @abstractmethod
     def index(self, vectors: np.ndarray) -> None:
         """Make the index of these vectors."""
-        raise NotImplementedError
 
+    @abstractmethod
     def search(self, vectors: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Numbers of the nearest, and their squared distances."""
-        raise NotImplementedError
 
     def vectors(self, rows: Any) -> np.ndarray:
         """Rows as they are searched for."""
@@ -146,9 +147,9 @@ class Faiss(Projected):
     needs = ("faiss",)
     grows = True
 
+    @abstractmethod
     def make(self, vectors: np.ndarray) -> Any:
         """An empty index, trained if it must be."""
-        raise NotImplementedError
 
     def index(self, vectors: np.ndarray) -> None:
         import faiss

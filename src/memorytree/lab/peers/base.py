@@ -19,6 +19,7 @@ has it in the tables. Each run is a process of its own, which imports the class:
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
 import numpy as np
@@ -31,7 +32,7 @@ from memorytree.lab.datasets import Dataset
 ALL_KINDS = frozenset({"classes", "labels", "retrieval"})
 
 
-class Peer:
+class Peer(ABC):
     """One system beside the others.
 
     Attributes:
@@ -74,12 +75,12 @@ class Peer:
 
     # ---- learning
 
-    def prepare(self, data: Dataset) -> None:
+    def prepare(self, data: Dataset) -> None:  # noqa: B027  # most have nothing to prepare
         """What comes before the clock starts: compiling, noting how many classes there will be."""
 
+    @abstractmethod
     def fit(self, data: Dataset) -> None:
         """Learn from all training rows."""
-        raise NotImplementedError
 
     def learn_one(self, x: Any, truth: Any) -> None:
         """Learn one more row: a matrix with one row, and its class, label set or features."""
@@ -91,10 +92,10 @@ class Peer:
         """Rows in the form in which this peer takes them; the time for it is not counted. `predict` takes either form."""
         return rows
 
+    @abstractmethod
     def predict(self, rows: Any, k: int = 1) -> Any:
         """The answers for rows: classes (n,); or (n, k), best first: label numbers padded with -1, or numbers of training
         rows. None if there are labels that it cannot rank."""
-        raise NotImplementedError
 
     def label_sets(self, rows: Any) -> Any:
         """The label sets predicted, as a CSR indicator matrix; None if it cannot say."""
@@ -168,9 +169,9 @@ class Rememberer(Peer):
     kind: str = "classes"
     truth: Any = None
 
+    @abstractmethod
     def nearest(self, rows: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Numbers of training rows, best first, and how similar they are (0 to 1, where votes are asked for); -1 pads."""
-        raise NotImplementedError
 
     def remember(self, data: Dataset) -> None:
         """Note what is true of all training rows; `fit` calls it."""

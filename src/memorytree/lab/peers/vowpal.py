@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import tempfile
+from abc import abstractmethod
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -73,9 +74,9 @@ class VowpalWabbit(Peer):
     defaults: ClassVar[dict[str, Any]] = {"passes": 1}
     learner: Any = None
 
+    @abstractmethod
     def arguments(self) -> list[str]:
         """Its options for as many rows and answers as `prepare` saw."""
-        raise NotImplementedError
 
     def prepare(self, data: Dataset) -> None:
         self.rows, self.answers = data.rows, data.answers
