@@ -70,7 +70,10 @@ def unpacked_all(parts: list[Any]) -> list[Any]:
     """What each of several runs of bytes stands for; read as one array, in half the time that it takes one by one."""
     n = len(parts)
     header = _SHORT_ARRAYS[n] if n < len(_SHORT_ARRAYS) else _LONG_ARRAY + n.to_bytes(4, "big")
-    values: list[Any] = msgpack.unpackb(header + b"".join(parts), ext_hook=_restore_extension, strict_map_key=False)
+    try:
+        values: list[Any] = msgpack.unpackb(header + b"".join(parts), ext_hook=_restore_extension, strict_map_key=False)
+    except msgpack.StackError:  # a value nested as deep as can be, and now one deeper
+        return [unpacked(part) for part in parts]
     return values
 
 

@@ -34,9 +34,30 @@ def its_sum(left, right):
     return total
 
 
+@helper
+def distance(left, right):
+    return np.abs(left - right[: left.shape[0]]).sum()
+
+
+@helper
+def spread(left, right):
+    return right[right > 0].sum() + left[np.argsort(left)][0]
+
+
+@kernel
+def largest(numbers):
+    return numbers.max()
+
+
+@helper
+def told_by_a_kernel(left, right):
+    return max(largest(left), largest(right)) if left.shape[0] else largest(right)
+
+
 @kernel
 def ask(left, right):
-    return longest(left, right), its_sum(left, right), the_longer(left, right)
+    numbers = longest(left, right), its_sum(left, right), distance(left, right), spread(left, right)
+    return numbers, told_by_a_kernel(left, right), the_longer(left, right)
 
 
 def counts_references(function) -> bool:
@@ -45,14 +66,14 @@ def counts_references(function) -> bool:
 
 
 def test_a_helper_that_only_reads_counts_no_references():
-    assert ask(np.ones(2), np.ones(3))[:2] == (3, 3.0)
+    assert ask(np.ones(2), np.ones(3))[0] == (3, 3.0, 0.0, 4.0)
     assert not counts_references(longest)
 
 
-def test_a_helper_counts_what_it_gives_away_or_is_given():
+@pytest.mark.parametrize("function", [the_longer, its_sum, distance, spread, told_by_a_kernel])
+def test_a_helper_counts_what_it_makes_is_given_or_gives_away(function):
     assert np.array_equal(ask(np.ones(2), np.ones(3))[2], np.ones(3))
-    assert counts_references(the_longer)
-    assert counts_references(its_sum)
+    assert counts_references(function)
 
 
 def everything(kind, X, options, trees):

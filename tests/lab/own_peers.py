@@ -42,7 +42,19 @@ class Twin(Parrot):
     """Cannot be told from a parrot."""
 
 
-class Hog(Peer):
+class Mute(Peer):
+    """Has nothing to learn and nothing to say."""
+
+    name, title = "mute", "Mute"
+
+    def fit(self, data):
+        pass
+
+    def predict(self, rows, k=1):
+        return np.zeros(rows.shape[0], np.int64)
+
+
+class Hog(Mute):
     """Never comes to an end."""
 
     name, title = "hog", "Hog"
@@ -52,7 +64,7 @@ class Hog(Peer):
             pass
 
 
-class Raiser(Peer):
+class Raiser(Mute):
     """Cannot learn."""
 
     name, title = "raiser", "Raiser"
@@ -61,7 +73,7 @@ class Raiser(Peer):
         raise RuntimeError("the dog ate my weights")
 
 
-class Crasher(Peer):
+class Crasher(Mute):
     """Takes its process with it."""
 
     name, title = "crasher", "Crasher"
@@ -73,7 +85,7 @@ class Crasher(Peer):
         os.kill(os.getpid(), signal.SIGSEGV)
 
 
-class Needy(Peer):
+class Needy(Mute):
     """Needs what nobody has."""
 
     name, title = "needy", "Needy"

@@ -14,7 +14,7 @@ from memorytree.errors import (
     InvalidOption,
     InvalidReceipt,
 )
-from memorytree.packing import packed_value, unpacked
+from memorytree.packing import packed_value, unpacked, unpacked_all
 from memorytree.store import database, repair
 from memorytree.store.exchange import as_json, from_json
 from tests.store.conftest import reopened
@@ -61,6 +61,31 @@ def test_every_kind_of_key_comes_back_and_learns(tmp_path, kind, routing):
 def test_values_come_back_as_they_were(value):
     assert unpacked(packed_value(value)) == value
     assert from_json(as_json(value)) == value
+
+
+def depth_of(value) -> int:
+    return 1 + depth_of(value[0]) if value else 1
+
+
+@pytest.mark.parametrize("depth", [1, 300, 800])
+def test_values_nested_deep_come_back(depth):
+    value: list = []
+    for _ in range(depth - 1):
+        value = [value]
+    beside, deep = unpacked_all([packed_value("beside it"), packed_value(value)])
+    assert (beside, depth_of(deep)) == ("beside it", depth)
+
+
+def test_a_value_nested_as_deep_as_can_be_read_is_read_beside_others():
+    deepest = b"\x91" * 1023 + b"\x90"
+    unpacked(deepest)
+    beside, deep = unpacked_all([packed_value("beside it"), deepest])
+    assert (beside, len(deep)) == ("beside it", 1)
+
+
+@pytest.mark.parametrize("n", [0, 1, 15, 16, 70_000])
+def test_any_number_of_values_is_read_in_one_go(n):
+    assert unpacked_all([packed_value(i) for i in range(n)]) == list(range(n))
 
 
 def test_arrays_come_back_as_they_were(store):

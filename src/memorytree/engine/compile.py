@@ -33,19 +33,52 @@ MADV_HUGEPAGE = 14  # of Linux
 COUNTING = ("NRT_incref", "NRT_decref")
 
 
+# How a function comes by arrays that somebody else holds: whatever else brings one gives it into the function's own care.
+BORROWING = ("build_tuple", "cast", "exhaust_iter", "getattr", "getiter", "iternext", "pair_first", "phi", "static_getitem")
+
+
 def _called(instruction: ir.Instruction) -> str:
     """The name of the function that an instruction calls; nothing if it is no call."""
     return str(getattr(getattr(instruction, "callee", None), "name", ""))
 
 
-def _owns_arrays(state: Any, module: ir.Module) -> bool:
+def _statements(state: Any) -> list[Any]:
+    """The statements of a function that is being compiled."""
+    return [statement for block in state.func_ir.blocks.values() for statement in block.body]
+
+
+def _owns_arrays(state: Any) -> bool:
     """Whether a function that is being compiled makes arrays, gets them from what it calls, or gives them away."""
     models = state.targetctx.data_model_manager
-    calls = [signature for node, signature in state.calltypes.items() if getattr(node, "op", None) == "call"]
-    results = [state.return_type, *(signature.return_type for signature in calls)]
-    instructions = (each for function in module.functions for block in function.blocks for each in block.instructions)
-    return any(models[kind].contains_nrt_meminfo() for kind in results) or any(
-        _called(each).startswith("NRT_MemInfo_alloc") for each in instructions
+
+    def holds_arrays(kind: Any) -> bool:
+        return bool(models[kind].contains_nrt_meminfo())
+
+    def borrows(value: Any) -> bool:
+        if not isinstance(value, numba_ir.Expr):
+            return True
+        if value.op != "getitem":
+            return value.op in BORROWING
+        index = state.typemap[value.index.name]
+        return not any(isinstance(part, types.Array) for part in (index if isinstance(index, types.BaseTuple) else [index]))
+
+    return holds_arrays(state.return_type) or any(
+        holds_arrays(state.typemap[statement.target.name]) and not borrows(statement.value)
+        for statement in _statements(state)
+        if isinstance(statement, numba_ir.Assign)
+    )
+
+
+def _replaces_arrays(state: Any, called: list[Any]) -> bool:
+    """Whether a function that is being compiled, or anything that it calls, puts another array in the place of one."""
+    return (
+        any(isinstance(statement, numba_ir.SetAttr) for statement in _statements(state))
+        or any(part.replaces for part in called if isinstance(part, _Part))
+        # Who is no helper may do as he likes.
+        or any(
+            isinstance(kind, types.Dispatcher) and kind.dispatcher.targetoptions.get("pipeline_class") is not _HelperCompiler
+            for kind in state.typemap.values()
+        )
     )
 
 
@@ -68,12 +101,8 @@ class _Part(JITCodeLibrary):  # type: ignore[misc]
     def add_ir_module(self, module: ir.Module) -> None:
         """Take what Numba has made of the helper."""
         state, self._state = self._state, None
-        statements = (statement for block in state.func_ir.blocks.values() for statement in block.body)
-        called = (part for part in self._linking_libraries if isinstance(part, _Part))
-        self.replaces = any(isinstance(statement, numba_ir.SetAttr) for statement in statements) or any(
-            part.replaces for part in called
-        )
-        if not self.replaces and not _owns_arrays(state, module):
+        self.replaces = _replaces_arrays(state, self._linking_libraries)
+        if not self.replaces and not _owns_arrays(state):
             for function in module.functions:
                 for block in function.blocks:
                     block.instructions[:] = [each for each in block.instructions if _called(each) not in COUNTING]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -156,11 +155,9 @@ class MemoryTreeClassifier(Remembering):
             if getattr(self, name) is not None or name not in MAY_BE_NONE:
                 whole(name, getattr(self, name), least)
         X, y = self._rows(X, np.asarray(y) if type(y) is list else y, reset=reset)
-        if reset or y.dtype.kind not in DISCRETE:
-            with warnings.catch_warnings():
-                # A class of its own for every row or two is nothing strange to a memory.
-                warnings.filterwarnings("ignore", "The number of unique classes")
-                check_classification_targets(y)
+        # Of whole numbers and texts nothing could be said but that there are many: nothing strange to a memory.
+        if y.dtype.kind not in DISCRETE:
+            check_classification_targets(y)
         if scipy.sparse.issparse(X) and self.trees > 1 and self.supervision == "reward":
             raise InvalidOption(
                 'sparse rows with supervision="reward" have term lists, of which there is no forest: trees=1'
