@@ -23,7 +23,7 @@ from memorytree.engine.compile import fast_helper, helper, kernel, prefetch
 from memorytree.engine.sparse import find_from, shrinking, spread
 from memorytree.engine.state import NONE
 from memorytree.estimators.classes import with_room
-from memorytree.estimators.tables import FEATURE, FIRST, SIZE, find, place_of, room_for, widen
+from memorytree.estimators.tables import FEATURE, FIRST, SIZE, USED, room_for, widen
 
 CANDIDATES = 32
 POWERS = 4  # similarity to the powers 1, 2, 4, 8
@@ -110,24 +110,28 @@ def labels_brought(ids, i, sets):
     return total
 
 
-@helper
-def judge(tables, bias, label, X, i, scale, half):
+@fast_helper
+def judge(tables, bias, label, X, i, scale, half, spreads):
     """(linear score by the weights of a half, by those of the other half, squared length of what that half knows)."""
     places, words, numbers, dimension = tables
     bounds, features, weights = X
-    mine, others, known = bias[label, half], bias[label, 1 - half], 1.0
+    mine, others, known = 0.0, 0.0, 0.0
     start, size = places[label, FIRST], places[label, SIZE]
-    if size > 0:
+    if size >= dimension:
         for j in range(bounds[i], bounds[i + 1]):
-            place = find(words, start, size, features[j], dimension)
-            if words[place, FEATURE] != NONE:
-                value = weights[j] * scale
-                weight = np.float64(numbers[place, WEIGHTS + half])
-                mine += value * weight
-                others += value * numbers[place, WEIGHTS + 1 - half]
-                if weight != 0:
-                    known += value * value
-    return mine, others, known
+            place = start + features[j]
+            weight = numbers[place, WEIGHTS + half]
+            mine += weights[j] * weight
+            others += weights[j] * numbers[place, WEIGHTS + 1 - half]
+            known += weights[j] * weights[j] if weight != 0 else np.float32(0)
+    elif size > 0:
+        for j in range(bounds[i], bounds[i + 1]):
+            place = find_from(spreads[j - bounds[i]] & (size - 1), words, start, size, features[j])
+            weight = numbers[place, WEIGHTS + half]
+            mine += weights[j] * weight
+            others += weights[j] * numbers[place, WEIGHTS + 1 - half]
+            known += weights[j] * weights[j] if weight != 0 else np.float32(0)
+    return bias[label, half] + scale * mine, bias[label, 1 - half] + scale * others, 1.0 + scale * scale * known
 
 
 @fast_helper
@@ -146,6 +150,17 @@ def linear(tables, label, X, i, spreads):
             place = find_from(spreads[j - bounds[i]] & (size - 1), words, start, size, features[j])
             total += weights[j] * (numbers[place, WEIGHTS] + numbers[place, WEIGHTS + 1])
     return np.float64(total)
+
+
+@helper
+def spread_features(X, i, spreads):
+    """What `spread` makes of the features of a row, into an array that is made longer if need be."""
+    bounds, features, _ = X
+    if bounds[i + 1] - bounds[i] > spreads.shape[0]:
+        spreads = np.empty(2 * (bounds[i + 1] - bounds[i]), np.int64)
+    for j in range(bounds[i], bounds[i + 1]):
+        spreads[j - bounds[i]] = spread(features[j])
+    return spreads
 
 
 @helper
@@ -195,11 +210,7 @@ def score_labels(tables, bias, counts, mixture, sets, ids, scores, X, found, cha
     heights, chosen, totals = np.empty(CANDIDATES), np.empty(CANDIDATES, np.int64), np.empty(POWERS)
     figures, spreads = np.empty((1, FIGURES)), np.empty(0, np.int64)
     for i in range(ids.shape[0]):
-        terms = X[0][i + 1] - X[0][i]
-        if terms > spreads.shape[0]:
-            spreads = np.empty(2 * terms, np.int64)
-        for j in range(terms):
-            spreads[j] = spread(X[1][X[0][i] + j])
+        spreads = spread_features(X, i, spreads)
         room = labels_brought(ids, i, sets)
         if room > brought.shape[0]:
             brought, votes = np.empty(2 * room, np.int64), np.empty((2 * room, POWERS + 1))
@@ -222,7 +233,7 @@ def score_labels(tables, bias, counts, mixture, sets, ids, scores, X, found, cha
 
 
 @helper
-def add_row(tables, top, bias, label, X, i, scale, half, right, change):
+def add_row(tables, top, bias, label, X, i, scale, half, right, change, spreads):
     """Add `change` times a row to the weights of a half; only a row that has the label brings it features that are new."""
     places, words, numbers, dimension = tables
     bounds, features, weights = X
@@ -232,14 +243,17 @@ def add_row(tables, top, bias, label, X, i, scale, half, right, change):
     start, size = places[label, FIRST], places[label, SIZE]
     if size == 0:
         return
+    change *= scale
     for j in range(bounds[i], bounds[i + 1]):
-        if right:
-            place = place_of(places, words, label, features[j], dimension)
+        if size >= dimension:
+            place = start + features[j]
         else:
-            place = find(words, start, size, features[j], dimension)
-            if words[place, FEATURE] == NONE or numbers[place, WEIGHTS + half] == 0:
-                continue
-        numbers[place, WEIGHTS + half] += change * scale * weights[j]
+            place = find_from(spreads[j - bounds[i]] & (size - 1), words, start, size, features[j])
+        if right and words[place, FEATURE] == NONE:
+            words[place, FEATURE] = features[j]
+            places[label, USED] += 1
+        if right or numbers[place, WEIGHTS + half] != 0:
+            numbers[place, WEIGHTS + half] += change * weights[j]
 
 
 @helper
@@ -270,9 +284,10 @@ def learn_labels(
     slot_of = np.full(counts.shape[0], NONE, np.int32)
     brought, votes = np.empty(0, np.int64), np.empty((0, POWERS + 1))
     heights, chosen, totals = np.empty(CANDIDATES), np.empty(CANDIDATES, np.int64), np.empty(POWERS)
-    figures = np.empty((1, FIGURES))
+    figures, spreads = np.empty((1, FIGURES)), np.empty(0, np.int64)
     while at < rows.shape[0]:
         i = rows[at]
+        spreads = spread_features(X, i, spreads)
         bounds, true_labels = truth
         room = top[0]
         for t in range(bounds[i], bounds[i + 1]):
@@ -283,6 +298,7 @@ def learn_labels(
         if room > brought.shape[0]:
             brought, votes = np.empty(2 * room, np.int64), np.empty((2 * room, POWERS + 1))
         n = choose(votes, gather(ids, scores, i, sets, slot_of, brought, votes, totals), heights, chosen)
+        fetch_weights(tables, bias, counts, brought, chosen, n, spreads, X[1][X[0][i] : X[0][i + 1]])
         for t in range(bounds[i], bounds[i + 1]):
             slot_of[true_labels[t]] = 1
         scale, half = shrinking(X, i), halves[i]
@@ -291,7 +307,7 @@ def learn_labels(
             label = brought[chosen[c]]
             right = slot_of[label] != NONE
             slot_of[label] = NONE
-            mine, others, known = judge(tables, bias, label, X, i, scale, half)
+            mine, others, known = judge(tables, bias, label, X, i, scale, half, spreads)
             tell(votes, chosen[c], totals, counts[label] - (1 if right and stored else 0), figures, 0)
             figures[0, LINEAR] = others
             note(mixture, gradient, curvature, outcomes, figures, 0, right)
@@ -301,19 +317,19 @@ def learn_labels(
             change = max(better, 0.0) - alpha
             if change != 0:
                 alphas[spots[i] + c] += change
-                add_row(tables, top, bias, label, X, i, scale, half, right, side * change)
+                add_row(tables, top, bias, label, X, i, scale, half, right, side * change, spreads)
         spot = spots[i] + n
         for t in range(bounds[i], bounds[i + 1]):
             label = true_labels[t]
             if slot_of[label] == NONE:
                 continue
             slot_of[label] = NONE
-            mine, _, _ = judge(tables, bias, label, X, i, scale, half)
+            mine, _, _ = judge(tables, bias, label, X, i, scale, half, spreads)
             alpha, slack = alphas[spot], 1.0 / (2.0 * COST)
             change = max(alpha - (mine - 1.0 + alpha * slack) / (squared_length + slack), 0.0) - alpha
             if change != 0:
                 alphas[spot] += change
-                add_row(tables, top, bias, label, X, i, scale, half, True, change)
+                add_row(tables, top, bias, label, X, i, scale, half, True, change, spreads)
             spot += 1
         at += 1
     return at
