@@ -22,6 +22,11 @@ def longest(left, right):
 
 
 @helper
+def twice_the_longest(left, right):
+    return 2 * longest(left, right) if left.shape[0] else longest(right, right)
+
+
+@helper
 def the_longer(left, right):
     return left if left.shape[0] > right.shape[0] else right
 
@@ -56,7 +61,7 @@ def told_by_a_kernel(left, right):
 
 @kernel
 def ask(left, right):
-    numbers = longest(left, right), its_sum(left, right), distance(left, right), spread(left, right)
+    numbers = twice_the_longest(left, right), its_sum(left, right), distance(left, right), spread(left, right)
     return numbers, told_by_a_kernel(left, right), the_longer(left, right)
 
 
@@ -66,8 +71,9 @@ def counts_references(function) -> bool:
 
 
 def test_a_helper_that_only_reads_counts_no_references():
-    assert ask(np.ones(2), np.ones(3))[0] == (3, 3.0, 0.0, 4.0)
+    assert ask(np.ones(2), np.ones(3))[0] == (6, 3.0, 0.0, 4.0)
     assert not counts_references(longest)
+    assert not counts_references(twice_the_longest)
 
 
 @pytest.mark.parametrize("function", [the_longer, its_sum, distance, spread, told_by_a_kernel])

@@ -76,7 +76,7 @@ def _replaces_arrays(state: Any, called: list[Any]) -> bool:
         or any(part.replaces for part in called if isinstance(part, _Part))
         # Who is no helper may do as he likes.
         or any(
-            isinstance(kind, types.Dispatcher) and kind.dispatcher.targetoptions.get("pipeline_class") is not _HelperCompiler
+            isinstance(kind, types.Dispatcher) and kind.dispatcher._compiler.pipeline_class is not _HelperCompiler
             for kind in state.typemap.values()
         )
     )
