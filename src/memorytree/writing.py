@@ -208,6 +208,7 @@ class Writable:
     ) -> Self:
         """A tree of a whole batch, built top-down: its sides are even from the start.
 
+        >>> from memorytree import MemoryTree
         >>> tree = MemoryTree.build([[0.0], [1.0], [2.0]], ["zero", "one", "two"], seed=0)
         >>> tree.query([1.1])[0].value
         'one'
