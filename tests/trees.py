@@ -19,7 +19,7 @@ KEYS: dict[str, Callable[[np.ndarray], Any]] = {
     "named": lambda X: [{f"f{j}": float(w) for j, w in enumerate(row) if w} for row in X],
 }
 # What is a tree inside, and everything.
-TREES = [(keys, routing) for keys in KEYS for routing in ROUTINGS]
+TREES = [*((keys, routing) for keys in KEYS for routing in ROUTINGS), ("dense", "neighbours")]
 KINDS = [*TREES, ("sparse", "terms"), ("named", "terms")]
 
 

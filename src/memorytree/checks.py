@@ -72,6 +72,9 @@ def check_arrays(arrays: dict[str, np.ndarray], sparse: bool, learns: bool) -> N
         _require(len(arrays["keys"]) == len(arrays["slots"]), "as many keys as slots")
         _require(len(arrays["routers"]) == len(nodes), "as many routers as nodes")
         _require(not learns or len(arrays["squares"]) == len(nodes), "as many squares as nodes")
+    if "neighbours" in arrays:
+        _require(len(arrays["neighbours"]) == len(arrays["reaches"]) == len(arrays["row_ids"]), "as many lists as rows")
+        _check_neighbours(arrays["neighbours"][:n], arrays["reaches"][:n])
 
 
 def _require(truth: Any, what: str) -> None:
@@ -151,6 +154,24 @@ def _check_order_of_use(arrays: dict[str, np.ndarray], n: int) -> None:
             _require(len(linked) == n - 1 and there[counters[end]] == NONE, "the order of use ends where it should")
             _require(np.all((there[linked] >= 0) & (there[linked] < n)), "the order of use leads to memories")
             _require(np.array_equal(back[there[linked]], linked), "the order of use is the same both ways")
+
+
+def _check_neighbours(neighbours: np.ndarray, reaches: np.ndarray) -> None:
+    """Neighbours know each other, at the same reach; lists begin with the nearest and have no gaps."""
+    n, known = len(neighbours), neighbours != NONE
+    _require(np.all((neighbours >= NONE) & (neighbours < n)), "neighbours are memories")
+    _require(np.all(known[:, :-1] >= known[:, 1:]), "lists of neighbours have no gaps")
+    _require(np.all(~known[:, 1:] | (reaches[:, :-1] <= reaches[:, 1:])), "the nearest neighbour comes first")
+    rows, places = np.nonzero(known)
+    others, lengths = neighbours[rows, places].astype(np.int64), reaches[rows, places]
+    _require(np.all(rows != others), "nobody is a neighbour of itself")
+    there, back = np.lexsort((others, rows)), np.lexsort((rows, others))
+    pairs = rows[there] * n + others[there]
+    _require(np.all(pairs[1:] > pairs[:-1]), "nobody is a neighbour twice")
+    _require(
+        np.array_equal(pairs, others[back] * n + rows[back]) and np.array_equal(lengths[there], lengths[back]),
+        "neighbours know each other",
+    )
 
 
 def _check_sparse(arrays: dict[str, np.ndarray], n: int, used: int) -> None:

@@ -18,7 +18,7 @@ from memorytree.engine import kernels
 from memorytree.engine.core import NO_TRACES, ONE_LEAF, AnyCore, Core
 from memorytree.engine.merge import merge_rows
 from memorytree.engine.search import BRANCH, EXPLOIT, EXPLORED, EXPLORED_GENERATION
-from memorytree.engine.state import LABEL, NONE, SLOT, Settings
+from memorytree.engine.state import LABEL, NONE, SLOT, Settings, room_for_neighbours
 from memorytree.errors import InvalidOption
 from memorytree.routing import Terms, TermsCore, principal
 from memorytree.scoring import Cosine, Distance, Linear, Tfidf, Values, cosine, distance, metric, values
@@ -172,6 +172,8 @@ def make(
         if settings["trees"] or isinstance(routing, Terms):
             raise InvalidOption("a forest or term lists need one of these scorers: distance, cosine, metric, values")
         if isinstance(scorer, Linear):
+            if room_for_neighbours(routing):
+                raise InvalidOption("weights of a linear scorer say nothing of who is near: it needs another routing")
             return LinearCore.make(sparse, dimension, basic, routing, scorer)
         return ScoredCore(Core(sparse, dimension, basic, routing, distance()), scorer, features)
     if isinstance(routing, Terms):

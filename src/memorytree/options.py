@@ -20,7 +20,8 @@ SCORERS: dict[str, Any] = {
     "distance": distance, "cosine": cosine, "tfidf": tfidf, "metric": metric, "linear": linear, "values": values,
 }  # fmt: skip
 FOR_MANY = ("distance", "cosine", "tfidf", "metric", "values")  # trees, or lists by term
-ROUTINGS = ("auto", "paper", "principal", "terms")
+ROUTINGS = ("auto", "paper", "principal", "neighbours", "terms")
+NEIGHBOURS = 32  # that a memory may know, unless somebody says otherwise
 
 
 MOST = 2**62
@@ -74,6 +75,8 @@ def check(options: dict[str, Any]) -> dict[str, Any]:
             "the settings of term lists are positive numbers, breadth, scored and homes at least 1, uptake from 0 to 1: "
             f"{routing}"
         )
+    if isinstance(routing, Principal) and routing.neighbours:
+        within("neighbours", routing.neighbours, 4, 256)
     if isinstance(scorer, Metric) and not (scorer.rank >= 1 and min(scorer.rate, scorer.temperature) > 0):
         raise InvalidOption(f"a learned metric has a rank of at least 1, a rate and a temperature above 0: {scorer}")
     if isinstance(scorer, Linear) and not 0 < scorer.rate < math.inf:
@@ -112,6 +115,8 @@ def routing_of(options: dict[str, Any], sparse: bool) -> Paper | Principal | Ter
     routing = options["routing"]
     if (routing == "terms" or isinstance(routing, Terms)) and not sparse:
         raise InvalidOption('routing="terms" needs sparse keys: scipy rows or mappings {feature: weight}')
+    if (routing == "neighbours" or getattr(routing, "neighbours", 0)) and sparse:
+        raise InvalidOption('routing="neighbours" needs dense keys: arrays of numbers')
     if isinstance(routing, Paper | Principal | Terms):
         return routing
     if routing == "auto":
@@ -119,6 +124,8 @@ def routing_of(options: dict[str, Any], sparse: bool) -> Paper | Principal | Ter
         routing = "principal" if not sparse else "terms" if listed else "paper"
     if routing == "principal":
         return principal()
+    if routing == "neighbours":
+        return principal(neighbours=NEIGHBOURS)
     if options["center"] and sparse:
         raise InvalidOption("center=True needs dense keys: a centred sparse key has no zeros left")
     if routing == "terms":

@@ -157,7 +157,13 @@ class Core(AnyCore):
 
     def fill(self, X: Any, ids: np.ndarray, labels: np.ndarray | None = None) -> None:
         """Put all rows into this empty tree and grow it top-down."""
-        kernels.fill(self.tree, X, ids)
+        if state.room_for_neighbours(self.routing):
+            # Memories get to know each other as they come, while those that are there lie close together.
+            progress = np.zeros(1, np.int64)
+            while (node := self.insert(X, ids, progress, len(ids), [])) != NONE:
+                self.regrow(node)
+        else:
+            kernels.fill(self.tree, X, ids)
         if labels is not None:
             self.label(ids, labels)
         grow.regrow(self.tree, self.counters[ROOT], True)
@@ -238,7 +244,7 @@ class Core(AnyCore):
         first, last = rows
         if explore > 0:
             kernels.explore_rows(self.tree, X, first, last, bounds, excluded, ids, scores, traces, beam, explore, draw)
-        elif beam > 1:
+        elif beam > 1 or state.room_for_neighbours(self.routing):
             kernels.beam_rows(self.tree, X, first, last, bounds, excluded, ids, scores, traces, beam)
         else:
             kernels.query_rows(self.tree, X, first, last, bounds, excluded, ids, scores, traces)

@@ -16,6 +16,10 @@ def dissimilarity(tree, slot, prepared):
     """How badly the key in a slot fits, the less the better (the scorer's business)."""
 
 
+def dissimilarities(tree, slots, count, prepared, found):
+    """The same for the first `count` slots of a list, into `found` (dense keys)."""
+
+
 def score(tree, badness):
     """The score that a user sees for a dissimilarity, the more the better."""
 
@@ -132,6 +136,27 @@ def cut(tree, node, order, first, last, sides, settle):
 
     With `settle` every memory goes where the finished router would send it. False: the keys cannot be told apart.
     """
+
+
+def seek(tree, x, prepared, beam, excluded, best_rows, best, i, traces):
+    """Find the memories that fit x best, as far as a search of this breadth does; returns how many places are filled. The
+    way from the root is written into row i of `traces`, if it has rows."""
+
+
+def reserve_neighbours(tree):
+    """Give lists of neighbours as many places as there are rows."""
+
+
+def meet_neighbours(tree, row):
+    """A memory has been placed: let it and its neighbours know each other."""
+
+
+def leave_neighbours(tree, row):
+    """A memory is about to go, or to get another key."""
+
+
+def renumber_neighbours(tree, row, new):
+    """A memory is known by another row number."""
 
 
 def learn_from_reward(tree, node, x, right, probability, reward):

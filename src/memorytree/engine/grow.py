@@ -3,7 +3,7 @@
 import numpy as np
 
 from memorytree.engine.compile import blank, helper, kernel
-from memorytree.engine.declared import copy_key, cut, move_key, same_key, step
+from memorytree.engine.declared import copy_key, cut, leave_neighbours, move_key, same_key, step
 from memorytree.engine.layout import (
     append,
     detach,
@@ -215,6 +215,7 @@ def highest_to_regrow(tree, node):
 @helper
 def remove_row(tree, row):
     """Algorithm 6, Remove. Returns the node that must be regrown now, or NONE."""
+    leave_neighbours(tree, row)
     lowest = detach(tree, row)
     free_row(tree, row)
     return highest_to_regrow(tree, lowest)

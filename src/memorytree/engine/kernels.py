@@ -6,19 +6,22 @@ Where a subtree must be regrown, a writing kernel stops and returns that node; t
 
 import numpy as np
 
-from memorytree.engine import dense, grow, layout, search, sparse  # noqa: F401  (they give the declared functions their bodies)
+from memorytree.engine import dense, grow, layout, neighbours, search, sparse  # noqa: F401  (they give the declared functions their bodies)
 from memorytree.engine.compile import blank, helper, kernel
 from memorytree.engine.declared import (
     dissimilarity,
     keys_apart,
     learn_from_reward,
+    leave_neighbours,
     lift_random,
     load_key,
+    meet_neighbours,
     move_from,
     note_key,
     prepare,
     row_of,
     score,
+    seek,
 )
 from memorytree.engine.rng import seeded, uniform
 from memorytree.engine.route import descend, margin
@@ -87,8 +90,10 @@ def insert_rows(tree, X, ids, progress, last):
             note_key(tree, x)
         else:
             row, x = lift_random(tree)
-        progress[0] += 1
         node = grow.place(tree, row, x)
+        if progress[0] % steps == 0:
+            meet_neighbours(tree, row)
+        progress[0] += 1
         if node != NONE:
             return REGROW, node
     return DONE, np.int64(NONE)
@@ -113,8 +118,10 @@ def replace(tree, X, ids, progress):
         i = progress[0]
         progress[0] += 1
         row = layout.row_of_id(tree, ids[i])
+        leave_neighbours(tree, row)
         layout.detach(tree, row)
         node = grow.place(tree, row, row_of(tree, X, i))
+        meet_neighbours(tree, row)
         if node != NONE:
             return node
     return np.int64(NONE)
@@ -192,13 +199,10 @@ def query_rows(tree, X, first, last, bounds, excluded, ids, scores, traces):
 def beam_rows(tree, X, first, last, bounds, excluded, ids, scores, traces, beam):
     """The same over the `beam` most promising leaves."""
     best_rows, best = blank(ids.shape[1], np.int64), blank(ids.shape[1], np.float64)
-    path = search.PLACES + 2 * ids.shape[1]
     for i in range(first, last):
         x = row_of(tree, X, i)
-        if traces.shape[0]:
-            search.follow(tree, x, i, traces, path)
         out = excluded[bounds[i] : bounds[i + 1]]
-        found = search.search_beam(tree, x, prepare(tree, x), beam, out, best_rows, best)
+        found = seek(tree, x, prepare(tree, x), beam, out, best_rows, best, i, traces)
         search.report(tree, i, found, best_rows, best, ids, scores, traces)
 
 
@@ -209,13 +213,13 @@ def explore_rows(tree, X, first, last, bounds, excluded, ids, scores, traces, be
     path = search.PLACES + 2 * ids.shape[1]
     for i in range(first, last):
         x = row_of(tree, X, i)
-        leaf, steps = search.follow(tree, x, i, traces, path)
         out = excluded[bounds[i] : bounds[i + 1]]
         stream = seeded(tree.settings.seed, draw + i)
         prepared = prepare(tree, x)
         if uniform(stream) >= explore:
-            found = search.search_beam(tree, x, prepared, beam, out, best_rows, best)
+            found = seek(tree, x, prepared, beam, out, best_rows, best, i, traces)
         else:
+            leaf, steps = search.follow(tree, x, i, traces, path)
             found = search.explore_from(tree, x, prepared, leaf, steps, stream, out, best_rows, best, i, traces)
         search.report(tree, i, found, best_rows, best, ids, scores, traces)
 

@@ -7,7 +7,9 @@ from memorytree.engine.declared import (
     drop_key,
     move_key,
     release_router,
+    renumber_neighbours,
     reserve_keys,
+    reserve_neighbours,
     reserve_routers,
     same_key,
     store_key,
@@ -323,6 +325,7 @@ def reserve_row(tree):
     if row == tree.row_ids.shape[0]:
         tree.row_ids = lengthened(tree.row_ids, 2 * row)
         tree.rows = grown(tree.rows, 2 * row)
+        reserve_neighbours(tree)
     return row
 
 
@@ -348,6 +351,7 @@ def renumber(tree, row, new):
     tree.row_ids[new] = tree.row_ids[row]
     tree.slots[rows[new, SLOT]] = new
     tree.id_rows[find_id(tree, tree.row_ids[new])] = new
+    renumber_neighbours(tree, row, new)
     if older == NONE:
         tree.counters[OLDEST] = new
     else:

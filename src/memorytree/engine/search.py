@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from memorytree.engine.compile import blank, helper
+from memorytree.engine import declared
+from memorytree.engine.compile import blank, body_for, helper
 from memorytree.engine.declared import dissimilarity, key_bits, router_norm, score
 from memorytree.engine.dense import lengthened
 from memorytree.engine.rng import GAMMA, below, mix
@@ -146,6 +147,13 @@ def search_beam(tree, x, prepared, beam, excluded, best_rows, best):
         found = offer_leaf(tree, node, x, prepared, excluded, best_rows, best, found)
         visited += 1
     return found
+
+
+@body_for(declared.seek, "apart")
+def seek(tree, x, prepared, beam, excluded, best_rows, best, i, traces):
+    if traces.shape[0]:
+        follow(tree, x, i, traces, PLACES + 2 * best.shape[0])
+    return search_beam(tree, x, prepared, beam, excluded, best_rows, best)
 
 
 @helper

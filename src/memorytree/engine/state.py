@@ -52,6 +52,7 @@ COMMON = (
     "free",
 )
 DENSE = (*COMMON, "keys", "routers", "squares", "means", "total")
+NEIGHBOURLY = (*DENSE, "neighbours", "reaches")
 SPARSE = (
     *COMMON, "spans", "key_features", "key_weights",
     "tables", "table_words", "table_squares", "offsets", "free_tables",
@@ -62,7 +63,8 @@ SPARSE_VIEWS = ("table_numbers",)
 # Which counter tells how much of an array is in use; the others are in use as a whole.
 USED = {
     "nodes": NODES, "routers": NODES, "squares": NODES, "tables": NODES, "offsets": NODES,
-    "slots": SLOTS, "keys": SLOTS, "spans": SLOTS, "rows": MEMORIES, "row_ids": MEMORIES,
+    "slots": SLOTS, "keys": SLOTS, "spans": SLOTS,
+    "rows": MEMORIES, "row_ids": MEMORIES, "neighbours": MEMORIES, "reaches": MEMORIES,
     "key_features": POOL, "key_weights": POOL, "table_words": TABLES, "table_squares": TABLES,
 }  # fmt: skip
 
@@ -76,12 +78,14 @@ class TreeType(types.StructRef):
 
     keys_kind = ""
 
+    company = "apart"
+
     @property
-    def kinds(self) -> tuple[str, str, str]:
-        """Kind of keys, name of the routing, name of the scorer."""
+    def kinds(self) -> tuple[str, str, str, str]:
+        """Kind of keys, whether memories know their neighbours, name of the routing, name of the scorer."""
         fields = dict(self._fields)
         routing, scorer = fields["routing"].instance_class, fields["scorer"].instance_class
-        return self.keys_kind, routing.__name__.lower(), scorer.__name__.lower()
+        return self.keys_kind, self.company, routing.__name__.lower(), scorer.__name__.lower()
 
 
 @structref.register
@@ -89,6 +93,13 @@ class DenseType(TreeType):
     """A tree with dense keys."""
 
     keys_kind = "dense"
+
+
+@structref.register
+class NeighbourlyType(DenseType):
+    """The same with memories that know their neighbours."""
+
+    company = "neighbourly"
 
 
 @structref.register
@@ -106,6 +117,13 @@ class DenseTree(structref.StructRefProxy):
     _numba_type_ = structref.StructRefProxy._type
 
 
+class NeighbourlyTree(structref.StructRefProxy):
+    """Handle of a tree with dense keys and neighbours, to pass to kernels."""
+
+    __slots__ = ()
+    _numba_type_ = structref.StructRefProxy._type
+
+
 class SparseTree(structref.StructRefProxy):
     """Handle of a tree with sparse keys, to pass to kernels."""
 
@@ -114,14 +132,21 @@ class SparseTree(structref.StructRefProxy):
 
 
 structref.define_boxing(DenseType, DenseTree)
+structref.define_boxing(NeighbourlyType, NeighbourlyTree)
 structref.define_boxing(SparseType, SparseTree)
 structref.define_constructor(DenseTree, DenseType, DENSE)
+structref.define_constructor(NeighbourlyTree, NeighbourlyType, NEIGHBOURLY)
 structref.define_constructor(SparseTree, SparseType, SPARSE + SPARSE_VIEWS)
 
 
 @kernel
 def _make_dense(*values):
     return DenseTree(*values)
+
+
+@kernel
+def _make_neighbourly(*values):
+    return NeighbourlyTree(*values)
 
 
 @kernel
@@ -138,6 +163,11 @@ def _arrays_of_dense(tree):
 
 
 @kernel
+def _neighbours_of(tree):
+    return tree.neighbours, tree.reaches
+
+
+@kernel
 def _arrays_of_sparse(tree):
     return (
         tree.counters, tree.stream, tree.nodes, tree.slots, tree.rows, tree.row_ids, tree.id_keys, tree.id_rows, tree.free,
@@ -146,9 +176,17 @@ def _arrays_of_sparse(tree):
     )  # fmt: skip
 
 
+def room_for_neighbours(routing: Any) -> int:
+    """How many neighbours a memory may know; 0 where memories are found by the tree alone."""
+    return getattr(routing, "neighbours", 0)
+
+
 def make(sparse: bool, settings: Settings, routing: Any, scorer: Any, arrays: dict[str, np.ndarray]) -> Any:
     """A tree over these arrays (which it then owns)."""
-    values = (settings, routing, scorer, *(arrays[name] for name in (SPARSE if sparse else DENSE)[3:]))
+    names = SPARSE if sparse else NEIGHBOURLY if room_for_neighbours(routing) else DENSE
+    values = (settings, routing, scorer, *(arrays[name] for name in names[3:]))
+    if room_for_neighbours(routing):
+        return _make_neighbourly(*values)
     if sparse:
         return _make_sparse(*values, arrays["table_words"].view(np.float32))
     return _make_dense(*values)
@@ -158,7 +196,10 @@ def arrays_of(tree: Any) -> dict[str, np.ndarray]:
     """The tree's arrays by name, as views: valid until the tree is written to."""
     if isinstance(tree, SparseTree):
         return dict(zip(SPARSE[3:], _arrays_of_sparse(tree), strict=True))
-    return dict(zip(DENSE[3:], _arrays_of_dense(tree), strict=True))
+    arrays = dict(zip(DENSE[3:], _arrays_of_dense(tree), strict=True))
+    if isinstance(tree, NeighbourlyTree):
+        arrays["neighbours"], arrays["reaches"] = _neighbours_of(tree)
+    return arrays
 
 
 def empty(sparse: bool, dimension: int, settings: Settings, routing: Any) -> dict[str, np.ndarray]:
@@ -198,5 +239,10 @@ def empty(sparse: bool, dimension: int, settings: Settings, routing: Any) -> dic
             "squares": np.zeros((8 if learns else 1, dimension + 1), np.float32),
             "means": np.zeros((MEAN_VERSIONS, dimension), np.float32),
             "total": np.zeros(dimension, np.float64),
+        }
+    if width := room_for_neighbours(routing):
+        arrays |= {
+            "neighbours": np.empty((64, width), np.int32),
+            "reaches": np.empty((64, width), np.float32),
         }
     return arrays

@@ -5,7 +5,7 @@ from collections import namedtuple
 import numpy as np
 
 from memorytree.engine import declared
-from memorytree.engine.compile import body_for
+from memorytree.engine.compile import body_for, helper
 from memorytree.engine.dense import dot, squared_norm
 from memorytree.engine.sparse import place_in
 from memorytree.engine.state import NONE
@@ -18,14 +18,31 @@ def cosine() -> Cosine:
     return Cosine(False)
 
 
+@helper
+def squared_length(x):
+    total = 0.0
+    for j in range(x.shape[0]):
+        total += np.float64(x[j]) * x[j]
+    return total
+
+
+@helper
+def turned_away(keys, slot, x, x_squared):
+    """One less the cosine of a key and x."""
+    lengths = np.sqrt(x_squared * squared_norm(keys, slot, x.shape[0]))
+    return 1.0 - dot(keys, slot, x) / lengths if lengths != 0 else 1.0
+
+
 @body_for(declared.dissimilarity, "dense", "cosine")
 def dense_dissimilarity(tree, slot, prepared):
-    d = prepared.shape[0]
-    x_squared = 0.0
-    for j in range(d):
-        x_squared += np.float64(prepared[j]) * prepared[j]
-    lengths = np.sqrt(x_squared * squared_norm(tree.keys, slot, d))
-    return 1.0 - dot(tree.keys, slot, prepared) / lengths if lengths != 0 else 1.0
+    return turned_away(tree.keys, slot, prepared, squared_length(prepared))
+
+
+@body_for(declared.dissimilarities, "dense", "cosine")
+def dense_dissimilarities(tree, slots, count, prepared, found):
+    keys, x_squared = tree.keys, squared_length(prepared)
+    for i in range(count):
+        found[i] = turned_away(keys, slots[i], prepared, x_squared)
 
 
 @body_for(declared.dissimilarity, "sparse", "cosine")

@@ -31,6 +31,13 @@ def dense_dissimilarity(tree, slot, prepared):
     return np.float64(squared_distance(tree.keys, slot, prepared))
 
 
+@body_for(declared.dissimilarities, "dense", "distance")
+def dense_dissimilarities(tree, slots, count, prepared, found):
+    keys = tree.keys
+    for i in range(count):
+        found[i] = squared_distance(keys, slots[i], prepared)
+
+
 @body_for(declared.dissimilarity, "sparse", "distance")
 def sparse_dissimilarity(tree, slot, prepared):
     table, values, terms, x_squared = prepared

@@ -1,0 +1,345 @@
+"""Memories that know their neighbours: a search that goes from one to the next.
+
+Two memories that know each other both say so: a row of `neighbours` holds the numbers of a memory's neighbours, the nearest
+first and NONE behind the last, a row of `reaches` how unlike they are. So whoever goes can be taken out of all lists that
+name it, and what a search reads is never stale.
+
+The tree says where to begin: with the memories of the leaf that the key is routed to. From there the best that were seen so
+far are asked for their neighbours, until these have nothing better to offer. A tree alone must open many leaves, because
+what is near may lie behind any of the cuts on the way; neighbours know each other across all of them.
+"""
+
+import numpy as np
+
+from memorytree.engine import declared
+from memorytree.engine.compile import blank, body_for, helper, prefetch
+from memorytree.engine.declared import dissimilarities, dissimilarity
+from memorytree.engine.dense import grown
+from memorytree.engine.search import PLACES, follow, is_excluded, offer_row, search_beam
+from memorytree.engine.state import COUNT, LEAF, NODES, NONE, SLOT, START
+
+# A new memory looks for its neighbours with this many in mind, and takes up with half as many as it may know at the most:
+# the other half is for those who come later.
+BEAM = 18
+# Who is so much nearer to one that was chosen already is left to that one.
+NEARER = 1.5
+# Nobody is given up who would be left with less than this part of what a memory may know.
+LEAST = 4
+# Beyond those that are sure to be asked, only those are that are less than so many times as unlike as the last of the best.
+MUCH = 1.5
+# A search looks at no more memories than those it keeps in mind, and so many more, may know.
+SPARE = 8
+SPREAD = 2654435761  # a product with it spreads row numbers over a table
+LINE = 16  # numbers that are fetched together
+SOON = 4  # who is among so many nearest is likely to be asked next
+
+
+@body_for(declared.reserve_neighbours, "apart")
+def reserve_nothing(tree):
+    pass
+
+
+@body_for(declared.meet_neighbours, "apart")
+def meet_nobody(tree, row):
+    pass
+
+
+@body_for(declared.leave_neighbours, "apart")
+def leave_nobody(tree, row):
+    pass
+
+
+@body_for(declared.renumber_neighbours, "apart")
+def renumber_nothing(tree, row, new):
+    pass
+
+
+@body_for(declared.reserve_neighbours, "neighbourly")
+def reserve_neighbours(tree):
+    tree.neighbours = grown(tree.neighbours, tree.row_ids.shape[0])
+    tree.reaches = grown(tree.reaches, tree.row_ids.shape[0])
+
+
+@helper
+def enter(neighbours, reaches, row, other, reach):
+    """Note a neighbour in a list that has room for it."""
+    place = neighbours.shape[1] - 1
+    while place > 0 and neighbours[row, place - 1] == NONE:
+        place -= 1
+    while place > 0 and reaches[row, place - 1] > reach:
+        neighbours[row, place] = neighbours[row, place - 1]
+        reaches[row, place] = reaches[row, place - 1]
+        place -= 1
+    neighbours[row, place] = other
+    reaches[row, place] = reach
+
+
+@helper
+def strike(neighbours, reaches, row, other):
+    """Take a neighbour out of a list."""
+    last = neighbours.shape[1] - 1
+    place = 0
+    while neighbours[row, place] != other:
+        place += 1
+    while place < last and neighbours[row, place] != NONE:
+        neighbours[row, place] = neighbours[row, place + 1]
+        reaches[row, place] = reaches[row, place + 1]
+        place += 1
+    neighbours[row, place] = NONE
+    reaches[row, place] = 0
+
+
+@helper
+def introduce(neighbours, reaches, row, other, reach):
+    """Two that have room for each other become neighbours."""
+    enter(neighbours, reaches, row, other, reach)
+    enter(neighbours, reaches, other, row, reach)
+
+
+@helper
+def has_room(neighbours, reaches, row, reach):
+    """Whether a memory has room for one more at this reach; the furthest that can do without it may have to go for that."""
+    last = neighbours.shape[1] - 1
+    if neighbours[row, last] == NONE:
+        return True
+    place = last
+    while place >= 0 and reaches[row, place] >= reach:
+        other = np.int64(neighbours[row, place])
+        if neighbours[other, (last + 1) // LEAST] != NONE:
+            strike(neighbours, reaches, row, other)
+            strike(neighbours, reaches, other, row)
+            return True
+        place -= 1
+    return False
+
+
+@helper
+def is_new(table, row):
+    """Note a row in a table that has room; False if it is there already."""
+    mask = table.shape[0] - 1
+    place = (row * SPREAD >> 20) & mask
+    while table[place] != NONE:
+        if table[place] == row:
+            return False
+        place = (place + 1) & mask
+    table[place] = row
+    return True
+
+
+@helper
+def keep_in_mind(reaches, rows, size, reach, row):
+    """Put a memory among the nearest, in order; the furthest gives way if there is no room. Returns its place."""
+    place = size if size < rows.shape[0] else rows.shape[0] - 1
+    while place > 0 and reaches[place - 1] > reach:
+        reaches[place] = reaches[place - 1]
+        rows[place] = rows[place - 1]
+        place -= 1
+    reaches[place] = reach
+    rows[place] = 2 * row
+    return place
+
+
+@helper
+def fetch(keys, slot):
+    """Ask for a key that is going to be read."""
+    start = slot * keys.shape[1]
+    end = start + min(keys.shape[1], 8 * LINE)
+    while start < end:  # a range with a step would cost a division
+        prefetch(keys, start)
+        start += LINE
+
+
+@helper
+def fetch_neighbours(neighbours, row):
+    """Ask for a list that is likely to be read soon."""
+    start = row * neighbours.shape[1]
+    prefetch(neighbours, start)
+    prefetch(neighbours, start + LINE)
+
+
+@helper
+def room_for(width, beam):
+    """What a search with this beam writes to: a table of those seen, half of which stays empty; those that wait to be looked
+    at, their slots, and how unlike they are."""
+    size = 256
+    while size < 2 * width * (beam + SPARE):
+        size *= 2
+    return blank(size, np.int32), blank(width, np.int64), blank(width, np.int64), blank(width, np.float64)
+
+
+@helper
+def consider(tree, x, prepared, room, count, excluded, reaches, rows, size, best_rows, best, found):
+    """Look at those that wait. Returns how many are kept in mind, how many places are filled, and the foremost place that
+    somebody took among those kept."""
+    _, waiting, slots, gaps = room
+    beam, k = rows.shape[0], best.shape[0]
+    dissimilarities(tree, slots, count, prepared, gaps)
+    foremost = beam
+    for j in range(count):
+        reach, row = gaps[j], waiting[j]
+        if size < beam or reach < reaches[beam - 1]:
+            place = keep_in_mind(reaches, rows, size, reach, row)
+            size = min(size + 1, beam)
+            if place < foremost + SOON:
+                fetch_neighbours(tree.neighbours, row)
+            foremost = min(foremost, place)
+        if (found < k or (k > 0 and reach <= best[k - 1])) and not is_excluded(excluded, tree.row_ids[row]):
+            found = offer_row(tree, row, x, reach, best_rows, best, found)
+    return size, found, foremost
+
+
+@helper
+def look_around(tree, x, prepared, leaf, besides, sure, excluded, reaches, rows, room, best_rows, best):
+    """Find what is near x, beginning with the memories of a leaf, but for row `besides`.
+
+    The nearest are kept in mind in `reaches` and `rows`, as 2 * row, or 2 * row + 1 once it was asked for its neighbours. So
+    many are `sure` to be asked, the others only if they are not much further than the last of the k best. Of all that were
+    seen, those that are not excluded compete for the k best places. Returns how many are kept, and how many places are
+    filled.
+    """
+    neighbours, keys, places = tree.neighbours, tree.keys, tree.rows
+    table, waiting, slots, _ = room
+    width, k = waiting.shape[0], best.shape[0]
+    for j in range(table.shape[0]):
+        table[j] = NONE
+    size, found = np.int64(0), np.int64(0)
+    slot = np.int64(tree.nodes[leaf, START])
+    end = slot + tree.nodes[leaf, COUNT]
+    while slot < end:
+        count = 0
+        while count < width and slot < end:
+            row = np.int64(tree.slots[slot])
+            slots[count], waiting[count] = slot, row
+            count += row != besides
+            slot += 1
+        size, found, _ = consider(tree, x, prepared, room, count, excluded, reaches, rows, size, best_rows, best, found)
+    at = seen = np.int64(0)
+    while at < size and seen < width * (rows.shape[0] + SPARE):
+        if rows[at] & 1:
+            at += 1
+            continue
+        if at >= sure and found == k and reaches[at] > MUCH * best[k - 1]:
+            break
+        asked = rows[at] >> 1
+        rows[at] |= 1
+        count = 0
+        for j in range(width):
+            row = np.int64(neighbours[asked, j])
+            if row == NONE:
+                break
+            if is_new(table, row):
+                seen += 1
+                if places[row, LEAF] != leaf:  # those of the leaf were looked at before
+                    slot = np.int64(places[row, SLOT])
+                    fetch(keys, slot)
+                    slots[count], waiting[count] = slot, row
+                    count += 1
+        size, found, foremost = consider(
+            tree, x, prepared, room, count, excluded, reaches, rows, size, best_rows, best, found
+        )
+        at = min(at + 1, foremost)
+    return size, found
+
+
+@body_for(declared.meet_neighbours, "neighbourly")
+def meet_neighbours(tree, row):
+    x = tree.keys[tree.rows[row, SLOT]]
+    near, rows = blank(BEAM, np.float64), blank(BEAM, np.int64)
+    nobody, nothing = blank(0, np.int64), blank(0, np.float64)
+    room = room_for(tree.neighbours.shape[1], BEAM)
+    size, _ = look_around(tree, x, x, np.int64(tree.rows[row, LEAF]), row, BEAM, nobody, near, rows, room, nobody, nothing)
+    choose_neighbours(tree, row, near, rows, room[2], size)
+
+
+@helper
+def choose_neighbours(tree, row, near, rows, slots, size):
+    """Take up with those of the nearest that lie in different directions."""
+    neighbours, reaches, keys = tree.neighbours, tree.reaches, tree.keys
+    width = neighbours.shape[1]
+    for i in range(size):
+        rows[i] >>= 1
+        fetch_neighbours(reaches, rows[i])
+    chosen, met = 0, 0
+    for i in range(size):
+        other, reach = rows[i], np.float32(near[i])
+        slot = np.int64(tree.rows[other, SLOT])
+        aim = keys[slot]
+        apart = True
+        for j in range(chosen):
+            if NEARER * dissimilarity(tree, slots[j], aim) <= reach:
+                apart = False
+                break
+        if apart:
+            slots[chosen] = slot
+            chosen += 1
+            # The nearest is met in any case, or the memory might be known to nobody.
+            if has_room(neighbours, reaches, other, reach if chosen > 1 else np.float32(0)):
+                enter(neighbours, reaches, other, row, reach)
+                neighbours[row, met], reaches[row, met] = other, reach
+                met += 1
+            if 2 * chosen >= width:
+                break
+    for j in range(met, width):
+        neighbours[row, j], reaches[row, j] = NONE, 0
+
+
+@helper
+def knows(neighbours, row, other):
+    for j in range(neighbours.shape[1]):
+        if neighbours[row, j] == other:
+            return True
+    return False
+
+
+@body_for(declared.leave_neighbours, "neighbourly")
+def leave_neighbours(tree, row):
+    neighbours, reaches = tree.neighbours, tree.reaches
+    width = neighbours.shape[1]
+    left = blank(width, np.int64)
+    count = 0
+    while count < width and neighbours[row, count] != NONE:
+        left[count] = neighbours[row, count]
+        strike(neighbours, reaches, left[count], row)
+        count += 1
+    for j in range(count):
+        neighbours[row, j], reaches[row, j] = NONE, 0
+    # Each takes up with the nearest of the others that it does not know yet.
+    for i in range(count):
+        one = left[i]
+        if neighbours[one, width - 1] != NONE:
+            continue
+        aim = tree.keys[tree.rows[one, SLOT]]
+        nearest, least = NONE, np.inf
+        for j in range(count):
+            other = left[j]
+            if other == one or neighbours[other, width - 1] != NONE or knows(neighbours, one, other):
+                continue
+            reach = dissimilarity(tree, tree.rows[other, SLOT], aim)
+            if reach < least:
+                nearest, least = other, reach
+        if nearest != NONE:
+            introduce(neighbours, reaches, one, nearest, np.float32(least))
+
+
+@body_for(declared.renumber_neighbours, "neighbourly")
+def renumber_neighbours(tree, row, new):
+    neighbours, reaches = tree.neighbours, tree.reaches
+    for j in range(neighbours.shape[1]):
+        other = np.int64(neighbours[row, j])
+        neighbours[new, j], reaches[new, j] = other, reaches[row, j]
+        if other != NONE:
+            place = 0
+            while neighbours[other, place] != row:
+                place += 1
+            neighbours[other, place] = new
+
+
+@body_for(declared.seek, "neighbourly")
+def seek(tree, x, prepared, beam, excluded, best_rows, best, i, traces):
+    leaf, _ = follow(tree, x, i, traces, PLACES + 2 * best.shape[0])
+    if 2 * beam >= tree.counters[NODES]:  # as many as there are leaves: look into each
+        return search_beam(tree, x, prepared, beam, excluded, best_rows, best)
+    near, rows = blank(2 * beam, np.float64), blank(2 * beam, np.int64)
+    room = room_for(tree.neighbours.shape[1], 2 * beam)
+    _, found = look_around(tree, x, prepared, leaf, NONE, (beam + 1) // 2, excluded, near, rows, room, best_rows, best)
+    return found
