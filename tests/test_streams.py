@@ -44,12 +44,13 @@ def stream(name: str, n: int, d: int) -> np.ndarray:
 NAMES = ["upwards", "downwards", "inwards", "drifting", "growing"]
 
 
+@pytest.mark.parametrize("routing", ["principal", "neighbours"])
 @pytest.mark.parametrize("d", [1, 3])
 @pytest.mark.parametrize("name", NAMES)
-def test_depth_stays_logarithmic_however_keys_arrive(name, d):
+def test_depth_stays_logarithmic_however_keys_arrive(name, d, routing):
     X = stream(name, N, d)
     X = X[np.sort(np.unique(X, axis=0, return_index=True)[1])]  # small numbers may repeat in one dimension
-    tree = MemoryTree(routing="principal", seed=0)
+    tree = MemoryTree(routing=routing, seed=0)
     tree.insert_many(X, range(len(X)))
     sound(tree, X)
 

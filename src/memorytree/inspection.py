@@ -19,6 +19,7 @@ from memorytree.engine.state import (
     RIGHT,
     ROOT,
     UPDATES,
+    room_for_neighbours,
 )  # fmt: skip
 from memorytree.hits import Hit
 from memorytree.keys import DenseKeys
@@ -49,6 +50,7 @@ class Stats:
         depth: steps to the deepest leaf.
         average_depth: steps to a memory's leaf, on average over memories.
         levels: balance at each level from the root down.
+        neighbours: how many others a memory knows, on average (routing="neighbours" only).
         router_error: share of insertions that a router sent against its own target (learning routers only).
         key_bytes: bytes of the keys themselves.
         other_bytes: bytes of everything else the engine uses.
@@ -62,6 +64,7 @@ class Stats:
     depth: int
     average_depth: float
     levels: tuple[Level, ...]
+    neighbours: float | None
     router_error: float | None
     key_bytes: int
     other_bytes: int
@@ -90,7 +93,7 @@ class Stats:
 def measure(tree: Any) -> Stats:
     """The figures of a tree."""
     if tree._core is None:
-        return Stats(0, 0, 8, 0, 0, 0.0, (), None, 0, 0, 0)
+        return Stats(0, 0, 8, 0, 0, 0.0, (), None, None, 0, 0, 0)
     core, parts = tree._core.shown, tree._core.parts.values()
     arrays = core.arrays()
     nodes = arrays["nodes"]
@@ -125,6 +128,7 @@ def measure(tree: Any) -> Stats:
         depth=depth,
         average_depth=steps / n if n else 0.0,
         levels=tuple(levels),
+        neighbours=float((arrays["neighbours"][:n] != NONE).sum() / max(n, 1)) if "neighbours" in arrays else None,
         router_error=mistakes / updates if updates else None,
         key_bytes=key_bytes,
         other_bytes=used - key_bytes,
@@ -153,12 +157,14 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a query returns what it does."""
+    """Why a query returns what it does: the way down, how many memories of the leaf were looked at, whether the search went
+    on from there to their neighbours, and the best that were found."""
 
     steps: tuple[Step, ...]
     leaf: int
     looked_at: int
     candidates: tuple[Candidate, ...]
+    went_on: bool = False
 
     def __str__(self) -> str:
         lines = ["way down:"]
@@ -166,7 +172,8 @@ class Explanation:
             lines.append(
                 f"  node {step.node:<6} margin {step.margin:+.4g} -> {step.side:<5} ({step.left:,} | {step.right:,})"
             )
-        lines.append(f"  leaf {self.leaf}: {self.looked_at} memories looked at")
+        onward = ", and from there their neighbours" if self.went_on else ""
+        lines.append(f"  leaf {self.leaf}: {self.looked_at} memories looked at{onward}")
         lines.append("best candidates:")
         for candidate in self.candidates:
             parts = ", ".join(f"{name}: {part:+.3g}" for name, part in candidate.parts)
@@ -205,7 +212,8 @@ def explain(tree: Any, x: Any, k: int) -> Explanation:
             by_angle = isinstance(core.scorer, Cosine) or keys is not tree._keys
             parts = _parts(keys, row, core.arrays(), slot, score if by_angle else None)
         candidates.append(Candidate(Hit(id, tree._values[id], score), parts))
-    return Explanation(tuple(steps), node, int(nodes[node, COUNT]), tuple(candidates))
+    went_on = room_for_neighbours(core.routing) > 0
+    return Explanation(tuple(steps), node, int(nodes[node, COUNT]), tuple(candidates), went_on)
 
 
 def _asked(core: Any, row: Any, k: int) -> list[tuple[int, float]]:

@@ -23,7 +23,7 @@ USERS = st.sampled_from(["ann", "bob", "cleo"])
 class StoreAgainstDictionary(RuleBasedStateMachine):
     """`self.model` is what the store must hold: id -> (key, value, metadata)."""
 
-    @initialize(capacity=st.sampled_from([None, None, 12]), routing=st.sampled_from(["principal", "paper"]))
+    @initialize(capacity=st.sampled_from([None, None, 12]), routing=st.sampled_from(["principal", "neighbours", "paper"]))
     def begin(self, capacity, routing):
         self.folder = Path(tempfile.mkdtemp())
         self.options = {"durability": "normal", "seed": 3, "routing": routing, "capacity": capacity, "leaf_factor": 1}

@@ -337,7 +337,7 @@ def renumber_neighbours(tree, row, new):
 @body_for(declared.seek, "neighbourly")
 def seek(tree, x, prepared, beam, excluded, best_rows, best, i, traces):
     leaf, _ = follow(tree, x, i, traces, PLACES + 2 * best.shape[0])
-    if 2 * beam >= tree.counters[NODES]:  # as many as there are leaves: look into each
+    if beam > tree.counters[NODES] // 2:  # as many as there are leaves: look into each
         return search_beam(tree, x, prepared, beam, excluded, best_rows, best)
     near, rows = blank(2 * beam, np.float64), blank(2 * beam, np.int64)
     room = room_for(tree.neighbours.shape[1], 2 * beam)
