@@ -22,9 +22,9 @@ from memorytree.lab.peers.approximate import ask_hnsw, hnsw_of
 from memorytree.lab.peers.exact import nearest_rows
 
 HNSW, NEIGHBOURS = "hnswlib", "memorytree, neighbours"
-BEAMS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192)
-EFS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
-ABOVE = (0.05, 0.02, 0.01, 0.005, 0.002, 0.0)
+FINE = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 18, 20, 24, 28, 32, 40, 48, 64)
+COARSE = (1, 2, 4, 8, 16, 32, 64, 128)
+ABOVE = (0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 
 
 def measure(spec: dict) -> dict:
@@ -51,9 +51,12 @@ def measure(spec: dict) -> dict:
     for make in makers.values():
         for beam in (1, 4):
             ours.ask_all(make(keys[: learner.WARMING]), queries[: learner.WARMING], 1, beam)
-    systems = {name: (make, lambda tree, beam: ours.ask_all(tree, queries, 1, beam), BEAMS) for name, make in makers.items()}
+    systems = {
+        name: (make, lambda tree, beam: ours.ask_all(tree, queries, 1, beam), FINE if name == NEIGHBOURS else COARSE)
+        for name, make in makers.items()
+    }
     if installed(HNSW):
-        systems = {HNSW: (hnsw_of, lambda index, ef: ask_hnsw(index, queries, 1, ef).astype(int), EFS), **systems}
+        systems = {HNSW: (hnsw_of, lambda index, ef: ask_hnsw(index, queries, 1, ef).astype(int), FINE), **systems}
     build_s: dict[str, float] = {}
     points: dict[str, dict] = {name: {} for name in systems}
     for _ in range(spec["repeats"]):
@@ -71,7 +74,7 @@ def measure(spec: dict) -> dict:
 
 def run(job: Job) -> Report:
     seeds = job.seeds(3)
-    train, labels, test, answers = job.load("omniglot-15").parts
+    train, labels, test, answers = job.load("omniglot-15", tests=None).parts
     job.step("starting", len(seeds))
     runs = []
     with process.Arrays(train=train, labels=labels, test=test, answers=answers) as folder:

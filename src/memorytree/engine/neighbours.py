@@ -146,7 +146,7 @@ def fetch(keys, slot):
     end = start + min(keys.shape[1], 8 * LINE)
     while start < end:  # a range with a step would cost a division
         prefetch(keys, start)
-        start += LINE
+        start += 2 * LINE  # lines are fetched in pairs
 
 
 @helper
@@ -168,23 +168,38 @@ def room_for(width, beam):
 
 
 @helper
-def consider(tree, x, prepared, room, count, excluded, reaches, rows, size, best_rows, best, found):
+def furthest(reaches, size, sure, best, found):
+    """How far somebody may be who is worth keeping in mind: who is further will never be asked, nor be among the best."""
+    beam, k = reaches.shape[0], best.shape[0]
+    if found < k or size < sure:
+        return np.inf
+    limit = reaches[beam - 1] if size == beam else np.inf
+    if k == 0:
+        return limit
+    return min(limit, max(reaches[sure - 1], MUCH * best[k - 1]))
+
+
+@helper
+def consider(tree, x, prepared, room, count, sure, excluded, reaches, rows, size, best_rows, best, found):
     """Look at those that wait. Returns how many are kept in mind, how many places are filled, and the foremost place that
     somebody took among those kept."""
     _, waiting, slots, gaps = room
     beam, k = rows.shape[0], best.shape[0]
     dissimilarities(tree, slots, count, prepared, gaps)
     foremost = beam
+    limit = furthest(reaches, size, sure, best, found)
     for j in range(count):
         reach, row = gaps[j], waiting[j]
-        if size < beam or reach < reaches[beam - 1]:
-            place = keep_in_mind(reaches, rows, size, reach, row)
-            size = min(size + 1, beam)
-            if place < foremost + SOON:
-                fetch_neighbours(tree.neighbours, row)
-            foremost = min(foremost, place)
+        if reach >= limit:
+            continue
         if (found < k or (k > 0 and reach <= best[k - 1])) and not is_excluded(excluded, tree.row_ids[row]):
             found = offer_row(tree, row, x, reach, best_rows, best, found)
+        place = keep_in_mind(reaches, rows, size, reach, row)
+        size = min(size + 1, beam)
+        limit = furthest(reaches, size, sure, best, found)
+        if place < foremost + SOON:
+            fetch_neighbours(tree.neighbours, row)
+        foremost = min(foremost, place)
     return size, found, foremost
 
 
@@ -212,7 +227,9 @@ def look_around(tree, x, prepared, leaf, besides, sure, excluded, reaches, rows,
             slots[count], waiting[count] = slot, row
             count += row != besides
             slot += 1
-        size, found, _ = consider(tree, x, prepared, room, count, excluded, reaches, rows, size, best_rows, best, found)
+        size, found, _ = consider(
+            tree, x, prepared, room, count, sure, excluded, reaches, rows, size, best_rows, best, found
+        )
     at = seen = np.int64(0)
     while at < size and seen < width * (rows.shape[0] + SPARE):
         if rows[at] & 1:
@@ -235,7 +252,7 @@ def look_around(tree, x, prepared, leaf, besides, sure, excluded, reaches, rows,
                     slots[count], waiting[count] = slot, row
                     count += 1
         size, found, foremost = consider(
-            tree, x, prepared, room, count, excluded, reaches, rows, size, best_rows, best, found
+            tree, x, prepared, room, count, sure, excluded, reaches, rows, size, best_rows, best, found
         )
         at = min(at + 1, foremost)
     return size, found
