@@ -1,8 +1,9 @@
-"""Scores of classes for sparse rows: best similarity, centroid and one-against-some linear weights.
+"""Scores of classes for sparse rows: best similarity, centroid, evidence of features and one-against-some linear weights.
 
-Only the labels that the returned memories carry are looked at. Three figures speak for a label: its linear score, the best
-similarity among its memories, and the cosine with its centroid, the sum of its rows. Three shared coefficients mix them;
-how sure the probabilities may be is chosen by how well they would have foretold rows when these first came.
+Only the labels that the returned memories carry are looked at. Four figures speak for a label: its linear score, the best
+similarity among its memories, the cosine with its centroid, the sum of its rows, and the evidence of each feature by itself:
+the logarithm of how much of it the label's rows have on average, as in naive Bayes. Four shared coefficients mix them; how
+sure the probabilities may be is chosen by how well they would have foretold rows when these first came.
 Every label has one exact open-addressing table of (feature, linear weight, sum); rows are taken at unit length.
 
 The linear weights are those of the multi-class support vector machine of Crammer and Singer, found by exact steps on one
@@ -23,12 +24,13 @@ from memorytree.estimators.classes import to_probabilities, with_room
 from memorytree.estimators.tables import FEATURE, FIRST, SIZE, UNKNOWN, place_of, room_for, widen
 
 WEIGHT, SUM, WIDTH = range(1, 4)  # columns of the tables, behind the feature
-LINEAR, NEAREST, CENTROID, FIGURES = range(4)
-FIRST_MIX = (30.0, 10.0, 20.0)
+LINEAR, NEAREST, CENTROID, EVIDENCE, FIGURES = range(5)
+FIRST_MIX = (30.0, 10.0, 20.0, 10.0)
 MIX_RATE = 0.1
 DEGREES, HORIZON = 8, 1024  # of calm to choose from; over how many rows
 RIVALS = 4  # dual coefficients a row may have: for the right label and its strongest rivals
 COST = 1.0
+FINE = 1e4  # one over the share of a feature that begins to count as evidence
 # Labels with fewer rows than this have no linear weights: memories and centroid say it all.
 ENOUGH_ROWS = 5
 
@@ -70,23 +72,28 @@ def gather(ids, scores, i, labels, found, figures):
 
 
 @helper
-def judge(tables, square, label, X, i, scale, own, figures, c):
-    """The linear score of a label and the cosine with its centroid; a row that is in the centroid is taken out of it."""
+def judge(tables, square, count, label, X, i, scale, own, all_figures, figures, c):
+    """The linear score of a label, and if all figures are wanted the cosine with its centroid and the evidence of the row's
+    features; a row that is one of the label's own `count` is taken out of these."""
     places, words, numbers = tables
     bounds, features, weights = X
-    linear, along = 0.0, 0.0
+    linear, along, told = 0.0, 0.0, 0.0
     start, size = places[label, FIRST], places[label, SIZE]
+    share = FINE / max(count - own, 1)
     if size > 0:
         for j in range(bounds[i], bounds[i + 1]):
             place = find(words, start, size, features[j])
             if words[place, FEATURE] != NONE:
-                linear += weights[j] * numbers[place, WEIGHT]
-                along += weights[j] * numbers[place, SUM]
-    linear, along = linear * scale, along * scale
+                value = weights[j] * scale
+                linear += value * numbers[place, WEIGHT]
+                along += value * numbers[place, SUM]
+                others = numbers[place, SUM] - own * value
+                if all_figures and others * value > 0:
+                    told += abs(value) * np.log(1.0 + share * abs(others))
     if own:
         square += 1.0 - 2.0 * along
         along -= 1.0
-    figures[c, LINEAR] = linear
+    figures[c, LINEAR], figures[c, EVIDENCE] = linear, told / np.log(1.0 + FINE)
     figures[c, CENTROID] = along / np.sqrt(square) if square > 1e-6 else 0.0
 
 
@@ -118,12 +125,15 @@ def score_classes(tables, squares, counts, mixture, calm, ids, scores, labels, X
     for i in range(ids.shape[0]):
         n = gather(ids, scores, i, labels, here, figures)
         scale = shrinking(X, i)
+        most = 0
         for c in range(n):
-            if counts[here[c]] == 1:
-                # The centroid is that one memory, and there are no linear weights: nothing to look up.
-                figures[c, LINEAR], figures[c, CENTROID] = 0.0, figures[c, NEAREST]
+            most = max(most, counts[here[c]])
+        for c in range(n):
+            if most == 1:
+                # Every centroid is one memory, and there are no linear weights: nothing to look up.
+                figures[c, LINEAR], figures[c, CENTROID], figures[c, EVIDENCE] = 0.0, figures[c, NEAREST], 0.0
             else:
-                judge(tables, squares[here[c]], here[c], X, i, scale, False, figures, c)
+                judge(tables, squares[here[c]], counts[here[c]], here[c], X, i, scale, False, True, figures, c)
         mix(mixture, figures, n, calm, results)
         for c in range(k):
             found[i, c] = here[c] if c < n else NONE
@@ -226,7 +236,7 @@ def learn_classes(
         scale = shrinking(X, i)
         for c in range(n):
             in_sum = stored and found[c] == label
-            judge(tables, squares[found[c]], found[c], X, i, scale, in_sum, figures, c)
+            judge(tables, squares[found[c]], counts[found[c]], found[c], X, i, scale, in_sum, first_pass, figures, c)
             before[c], after[c] = 0.0, 0.0
             if stored:
                 for m in range(RIVALS):
