@@ -76,9 +76,9 @@ def test_a_search_is_as_long_as_its_beam_says(rng):
     keys = rng.normal(size=(4000, 32)).astype(np.float32)  # nothing is near anything: there is always somebody to ask
     tree = MemoryTree(routing=principal(neighbours=16), seed=0)
     tree.insert_many(keys, range(4000))
-    for beam in (1, 4, 16):
+    for beam, leaves in ((1, 1), (4, 2), (16, 3)):
         seen = (tree.query_many(keys[:50] + 0.1, k=4000, beam=beam).ids != NONE).sum(axis=1)
-        assert seen.max() <= tree.stats().largest_leaf + 16 * (2 * beam + SPARE + 1)
+        assert seen.max() <= leaves * tree.stats().largest_leaf + 16 * (2 * beam + SPARE + 1)
 
 
 @pytest.mark.parametrize("order", ["first", "last", "random"])
@@ -108,6 +108,16 @@ def test_a_full_memory_goes_on_finding_what_is_there():
     tree.insert_many(keys, range(len(keys)))
     check_tree(tree)
     assert recall(tree, asked + 3, nearest(keys[5000:], asked + 3, 10), 16, np.arange(5000, 6000)) > 0.93
+
+
+def test_clusters_far_apart_are_found_whole(rng):
+    """Neighbours know nobody outside their cluster: the tree has to lead into the right one."""
+    centers = 10 * rng.normal(size=(80, 32))
+    kind = rng.integers(80, size=4200)
+    rows = (centers[kind] + rng.normal(size=(4200, 32))).astype(np.float32)
+    tree = MemoryTree(routing="neighbours", seed=0)
+    tree.insert_many(rows[:4000], range(4000))
+    assert recall(tree, rows[4000:], nearest(rows[:4000], rows[4000:], 10), 16) > 0.9
 
 
 def test_a_key_finds_itself_among_many_that_are_equal(rng):

@@ -4,9 +4,10 @@ Two memories that know each other both say so: a row of `neighbours` holds the n
 first and NONE behind the last, a row of `reaches` how unlike they are. So whoever goes can be taken out of all lists that
 name it, and what a search reads is never stale.
 
-The tree says where to begin: with the memories of the leaf that the key is routed to. From there the best that were seen so
-far are asked for their neighbours, until these have nothing better to offer. A tree alone must open many leaves, because
-what is near may lie behind any of the cuts on the way; neighbours know each other across all of them.
+The tree says where to begin: with the memories of the leaf that the key is routed to, and of a few behind the narrowest
+decisions, in case what is near lies apart from there. The best that were seen so far are then asked for their neighbours,
+until these have nothing better to offer. A tree alone must open many leaves, because what is near may lie behind any of the
+cuts on the way; neighbours know each other across all of them.
 """
 
 import numpy as np
@@ -15,12 +16,12 @@ from memorytree.engine import declared
 from memorytree.engine.compile import blank, body_for, helper, prefetch
 from memorytree.engine.declared import dissimilarities, dissimilarity
 from memorytree.engine.dense import grown
-from memorytree.engine.search import PLACES, follow, is_excluded, offer_row, search_beam
-from memorytree.engine.state import COUNT, LEAF, NODES, NONE, SLOT, START
+from memorytree.engine.search import FRONTIER, PLACES, down_from_top, follow, is_excluded, offer_row, search_beam
+from memorytree.engine.state import COUNT, LEAF, LEFT, NODES, NONE, ROOT, SLOT, START
 
-# A new memory looks for its neighbours with this many in mind, and takes up with half as many as it may know at the most:
-# the other half is for those who come later.
-BEAM = 18
+# A new memory looks for its neighbours from this many leaves and with so many in mind, and takes up with half as many as it
+# may know at the most: the other half is for those who come later.
+LEAVES, BEAM = 3, 16
 # Who is so much nearer to one that was chosen already is left to that one.
 NEARER = 1.5
 # Nobody is given up who would be left with less than this part of what a memory may know.
@@ -158,13 +159,20 @@ def fetch_neighbours(neighbours, row):
 
 
 @helper
-def room_for(width, beam):
-    """What a search with this beam writes to: a table of those seen, half of which stays empty; those that wait to be looked
-    at, their slots, and how unlike they are."""
+def room_for(width, kept, leaves):
+    """What a search writes to that keeps so many in mind: a table of those seen, half of which stays empty; those that wait
+    to be looked at, their slots, and how unlike they are; a heap of nodes; leaves; those kept in mind, and how unlike they
+    are. Three blocks of memory, as each takes time to get."""
     size = 256
-    while size < 2 * width * (beam + SPARE):
+    while size < 2 * width * (kept + SPARE):
         size *= 2
-    return blank(size, np.int32), blank(width, np.int64), blank(width, np.int64), blank(width, np.float64)
+    table = blank(size, np.int32)
+    whole = blank(2 * width + FRONTIER + leaves + kept, np.int64)
+    real = blank(width + FRONTIER + kept, np.float64)
+    waiting, slots, frontier = whole[:width], whole[width : 2 * width], whole[2 * width : 2 * width + FRONTIER]
+    opened, rows = whole[2 * width + FRONTIER : 2 * width + FRONTIER + leaves], whole[2 * width + FRONTIER + leaves :]
+    gaps, costs, reaches = real[:width], real[width : width + FRONTIER], real[width + FRONTIER :]
+    return table, waiting, slots, gaps, costs, frontier, opened, rows, reaches
 
 
 @helper
@@ -180,10 +188,10 @@ def furthest(reaches, size, sure, best, found):
 
 
 @helper
-def consider(tree, x, prepared, room, count, sure, excluded, reaches, rows, size, best_rows, best, found):
+def consider(tree, x, prepared, room, count, sure, excluded, size, best_rows, best, found):
     """Look at those that wait. Returns how many are kept in mind, how many places are filled, and the foremost place that
     somebody took among those kept."""
-    _, waiting, slots, gaps = room
+    _, waiting, slots, gaps, _, _, _, rows, reaches = room
     beam, k = rows.shape[0], best.shape[0]
     dissimilarities(tree, slots, count, prepared, gaps)
     foremost = beam
@@ -204,32 +212,56 @@ def consider(tree, x, prepared, room, count, sure, excluded, reaches, rows, size
 
 
 @helper
-def look_around(tree, x, prepared, leaf, besides, sure, excluded, reaches, rows, room, best_rows, best):
-    """Find what is near x, beginning with the memories of a leaf, but for row `besides`.
+def leaves_for(beam):
+    """In how many leaves a search begins: one more each time the beam is four times as wide."""
+    leaves = 1
+    while beam >= 4:
+        beam //= 4
+        leaves += 1
+    return leaves
 
-    The nearest are kept in mind in `reaches` and `rows`, as 2 * row, or 2 * row + 1 once it was asked for its neighbours. So
-    many are `sure` to be asked, the others only if they are not much further than the last of the k best. Of all that were
-    seen, those that are not excluded compete for the k best places. Returns how many are kept, and how many places are
-    filled.
+
+@helper
+def is_opened(leaves, opened, leaf):
+    for i in range(opened):
+        if leaves[i] == leaf:
+            return True
+    return False
+
+
+@helper
+def look_around(tree, x, prepared, besides, sure, excluded, room, best_rows, best):
+    """Find what is near x, beginning with the memories of the likeliest leaves, but for row `besides`.
+
+    The nearest are kept in mind in the last two arrays of `room`, as 2 * row, or 2 * row + 1 once it was asked for its
+    neighbours. So many are `sure` to be asked, the others only if they are not much further than the last of the k best. Of
+    all that were seen, those that are not excluded compete for the k best places. Returns how many are kept, and how many
+    places are filled.
     """
     neighbours, keys, places = tree.neighbours, tree.keys, tree.rows
-    table, waiting, slots, _ = room
+    table, waiting, slots, _, costs, frontier, leaves, rows, reaches = room
     width, k = waiting.shape[0], best.shape[0]
     for j in range(table.shape[0]):
         table[j] = NONE
     size, found = np.int64(0), np.int64(0)
-    slot = np.int64(tree.nodes[leaf, START])
-    end = slot + tree.nodes[leaf, COUNT]
-    while slot < end:
-        count = 0
-        while count < width and slot < end:
-            row = np.int64(tree.slots[slot])
-            slots[count], waiting[count] = slot, row
-            count += row != besides
-            slot += 1
-        size, found, _ = consider(
-            tree, x, prepared, room, count, sure, excluded, reaches, rows, size, best_rows, best, found
-        )
+    costs[0], frontier[0], heap = 0.0, tree.counters[ROOT], np.int64(1)
+    opened = 0
+    while heap > 0 and opened < leaves.shape[0]:
+        leaf, _, heap = down_from_top(tree, x, costs, frontier, heap)
+        if tree.nodes[leaf, LEFT] != NONE:  # no room: enough
+            break
+        leaves[opened] = leaf
+        opened += 1
+        slot = np.int64(tree.nodes[leaf, START])
+        end = slot + tree.nodes[leaf, COUNT]
+        while slot < end:
+            count = 0
+            while count < width and slot < end:
+                row = np.int64(tree.slots[slot])
+                slots[count], waiting[count] = slot, row
+                count += row != besides
+                slot += 1
+            size, found, _ = consider(tree, x, prepared, room, count, sure, excluded, size, best_rows, best, found)
     at = seen = np.int64(0)
     while at < size and seen < width * (rows.shape[0] + SPARE):
         if rows[at] & 1:
@@ -246,14 +278,12 @@ def look_around(tree, x, prepared, leaf, besides, sure, excluded, reaches, rows,
                 break
             if is_new(table, row):
                 seen += 1
-                if places[row, LEAF] != leaf:  # those of the leaf were looked at before
+                if not is_opened(leaves, opened, places[row, LEAF]):  # or it was looked at before
                     slot = np.int64(places[row, SLOT])
                     fetch(keys, slot)
                     slots[count], waiting[count] = slot, row
                     count += 1
-        size, found, foremost = consider(
-            tree, x, prepared, room, count, sure, excluded, reaches, rows, size, best_rows, best, found
-        )
+        size, found, foremost = consider(tree, x, prepared, room, count, sure, excluded, size, best_rows, best, found)
         at = min(at + 1, foremost)
     return size, found
 
@@ -261,17 +291,17 @@ def look_around(tree, x, prepared, leaf, besides, sure, excluded, reaches, rows,
 @body_for(declared.meet_neighbours, "neighbourly")
 def meet_neighbours(tree, row):
     x = tree.keys[tree.rows[row, SLOT]]
-    near, rows = blank(BEAM, np.float64), blank(BEAM, np.int64)
-    nobody, nothing = blank(0, np.int64), blank(0, np.float64)
-    room = room_for(tree.neighbours.shape[1], BEAM)
-    size, _ = look_around(tree, x, x, np.int64(tree.rows[row, LEAF]), row, BEAM, nobody, near, rows, room, nobody, nothing)
-    choose_neighbours(tree, row, near, rows, room[2], size)
+    room = room_for(tree.neighbours.shape[1], BEAM, LEAVES)
+    nobody, nothing = room[1][:0], room[3][:0]
+    size, _ = look_around(tree, x, x, row, BEAM, nobody, room, nobody, nothing)
+    choose_neighbours(tree, row, room, size)
 
 
 @helper
-def choose_neighbours(tree, row, near, rows, slots, size):
+def choose_neighbours(tree, row, room, size):
     """Take up with those of the nearest that lie in different directions."""
     neighbours, reaches, keys = tree.neighbours, tree.reaches, tree.keys
+    _, _, slots, _, _, _, _, rows, near = room
     width = neighbours.shape[1]
     for i in range(size):
         rows[i] >>= 1
@@ -353,10 +383,10 @@ def renumber_neighbours(tree, row, new):
 
 @body_for(declared.seek, "neighbourly")
 def seek(tree, x, prepared, beam, excluded, best_rows, best, i, traces):
-    leaf, _ = follow(tree, x, i, traces, PLACES + 2 * best.shape[0])
+    if traces.shape[0]:
+        follow(tree, x, i, traces, PLACES + 2 * best.shape[0])
     if beam > tree.counters[NODES] // 2:  # as many as there are leaves: look into each
         return search_beam(tree, x, prepared, beam, excluded, best_rows, best)
-    near, rows = blank(2 * beam, np.float64), blank(2 * beam, np.int64)
-    room = room_for(tree.neighbours.shape[1], 2 * beam)
-    _, found = look_around(tree, x, prepared, leaf, NONE, (beam + 1) // 2, excluded, near, rows, room, best_rows, best)
+    room = room_for(tree.neighbours.shape[1], 2 * beam, leaves_for(beam))
+    _, found = look_around(tree, x, prepared, NONE, (beam + 1) // 2, excluded, room, best_rows, best)
     return found

@@ -118,6 +118,24 @@ def pop(costs, nodes, size):
 
 
 @helper
+def down_from_top(tree, x, costs, frontier, size):
+    """Take the top off a heap of nodes and follow the routers down from it, the other sides going into the heap. Returns the
+    leaf, or the node where there was no more room, what it costs to be there, and the size of the heap."""
+    nodes = tree.nodes
+    cost, node = pop(costs, frontier, size)
+    size -= 1
+    while nodes[node, LEFT] != NONE and size < costs.shape[0]:
+        g = margin(tree, node, x)
+        length = router_norm(tree, node)
+        left, right = np.int64(nodes[node, LEFT]), np.int64(nodes[node, RIGHT])
+        further = cost + (abs(np.float64(g)) / length if length > 0 else 0.0)
+        push(costs, frontier, size, further, left if g > 0 else right)
+        size += 1
+        node = right if g > 0 else left
+    return node, cost, size
+
+
+@helper
 def search_beam(tree, x, prepared, beam, excluded, best_rows, best):
     """Best-first: after the leaf of the path, the leaves behind the narrowest decisions on the way."""
     nodes = tree.nodes
@@ -129,16 +147,7 @@ def search_beam(tree, x, prepared, beam, excluded, best_rows, best):
     visited = 0
     found = np.int64(0)
     while size > 0 and visited < beam:
-        cost, node = pop(costs, frontier, size)
-        size -= 1
-        while nodes[node, LEFT] != NONE and size < costs.shape[0]:
-            g = margin(tree, node, x)
-            length = router_norm(tree, node)
-            left, right = np.int64(nodes[node, LEFT]), np.int64(nodes[node, RIGHT])
-            further = cost + (abs(np.float64(g)) / length if length > 0 else 0.0)
-            push(costs, frontier, size, further, left if g > 0 else right)
-            size += 1
-            node = right if g > 0 else left
+        node, cost, size = down_from_top(tree, x, costs, frontier, size)
         if nodes[node, LEFT] != NONE:  # no room: the rest of the way comes next, as nothing is nearer
             costs, frontier = lengthened(costs, 2 * size), lengthened(frontier, 2 * size)
             push(costs, frontier, size, cost, node)
