@@ -1,11 +1,12 @@
 """Stores as each version of the format has written them, kept in `golden/`, so that later versions must read them.
 
-    python -m tests.store.golden      # writes those of today's format; for a new format only
+    python -m tests.store.golden [KIND ...]     # writes those of today's format; for a new format, or a new kind, only
 
 What they hold is said by `EXPECTED`, not read from them.
 """
 
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,7 @@ EXPECTED = {
         10: ("after the snapshot", {}),
     },
     "named": {0: (0, {}), 1: (1, {}), 2: (2, {}), 3: (3, {})},
+    "neighbours": {id: (id, {}) for id in range(40) if id != 7},
 }
 
 
@@ -55,12 +57,22 @@ def make_named(path: Path) -> None:
         store.update(hits, [0.0, 1.0, 0.0])
 
 
+def make_neighbours(path: Path) -> None:
+    """Memories that know each other, one of whom has gone, closed in order."""
+    with memorytree.open(path, seed=1, routing="neighbours") as store:
+        store.insert_many(np.arange(40.0)[:, None] ** 2, range(40))
+        store.remove(7)
+
+
+MAKERS = {"dense": make_dense, "named": make_named, "neighbours": make_neighbours}
+
+
 def main() -> None:
-    """Write the stores of today's format."""
-    for name, make in (("dense", make_dense), ("named", make_named)):
+    """Write stores of today's format."""
+    for name in sys.argv[1:] or MAKERS:
         target = FOLDER / f"format-{FORMAT}-{name}"
         shutil.rmtree(target, ignore_errors=True)
-        make(target)
+        MAKERS[name](target)
         (target / "writer.lock").unlink()
 
 

@@ -18,11 +18,10 @@ def copied(path, tmp_path):
 
 
 def test_there_are_golden_stores():
-    assert stores("dense")
-    assert stores("named")
+    assert all(stores(kind) for kind in EXPECTED)
 
 
-@pytest.mark.parametrize("path", [*stores("dense"), *stores("named")], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [path for kind in EXPECTED for path in stores(kind)], ids=lambda path: path.name)
 def test_a_golden_store_holds_what_it_was_given_and_goes_on(path, tmp_path):
     expected = EXPECTED[path.name.rpartition("-")[2]]
     path = copied(path, tmp_path)
@@ -54,3 +53,10 @@ def test_a_golden_named_store_remembers_what_it_learned(path, tmp_path):
             fresh.insert_many(NAMED, range(4))
             asked = {"tea": 1.0, "milk": 1.0}
             assert store.query(asked, k=3).scores != fresh.query(asked, k=3).scores
+
+
+@pytest.mark.parametrize("path", stores("neighbours"), ids=lambda path: path.name)
+def test_a_golden_store_of_neighbours_knows_them(path, tmp_path):
+    with memorytree.open(copied(path, tmp_path)) as store:
+        assert store.stats().neighbours > 1
+        assert store.query([402.0], k=3, beam=4).ids == [20, 21, 19]
