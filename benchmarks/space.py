@@ -5,8 +5,8 @@ the key: of the training rows in a `MemoryTree` with routing="neighbours", in on
 `MemoryForest` of four such trees (Euclidean distance, beam swept) and in hnswlib (M = 16, ef_construction = 100, ef swept),
 all of them on one thread. The answer is the label of the nearest row. CPU time of a query in a batch of all test rows; the
 systems take turns, the least of several rounds counts; the making of the keys is in no one's time. Errors are means over
-seeds, each a fit of its own. Times at equal error are those of the fastest setting that errs no more than so far above exact
-search.
+seeds, each a fit of its own. Times at equal error, so far above that of exact search, lie on straight lines between
+settings.
 """
 
 from statistics import mean
@@ -96,7 +96,7 @@ def run(job: Job) -> Report:
             points.add(name, f"{'ef' if name == HNSW else 'beam'} {setting}", error, us)
     report.tables += [equal_error(systems, found["exact"]), inserts(systems), points]
     for above in ABOVE:
-        mine, peer = (fastest(systems.get(name), found["exact"] + above) for name in (NEIGHBOURS, HNSW))
+        mine, peer = (time_at(systems.get(name), found["exact"] + above) for name in (NEIGHBOURS, HNSW))
         ratio = peer / mine if mine and peer else None
         report.at_least(f"a query at the error of exact search + {above:g}, times faster than hnswlib's", 1, ratio, "x")
     rates = [systems[name]["inserts_per_s"] for name in (NEIGHBOURS, HNSW) if name in systems]
@@ -120,16 +120,23 @@ def together(runs: list[dict]) -> dict:
     return {**runs[0], "systems": systems, **{kind: mean(run[kind] for run in runs) for kind in ("raw", "exact")}}
 
 
-def fastest(system: dict | None, most: float) -> float | None:
-    """Return the µs of the fastest setting of a system that errs no more than this."""
-    return min((us for _, error, us in system["points"] if error <= most + 1e-9), default=None) if system else None
+def time_at(system: dict | None, most: float) -> float | None:
+    """Return the µs at which a system errs so much: where its settings, joined by straight lines, come down to it."""
+    points = sorted((us, error) for _, error, us in system["points"]) if system else []
+    least = None
+    for (us, error), (before_us, before) in zip(points, [(0.0, np.inf), *points], strict=False):
+        if error <= most < before:
+            share = (before - most) / (before - error) if np.isfinite(before) else 1.0
+            at = before_us + share * (us - before_us)
+            least = at if least is None else min(least, at)
+    return least
 
 
 def equal_error(systems: dict, exact: float) -> Table:
     """Times of all systems at equal error."""
     table = Table("Query µs at equal error", ["error at most", *systems])
     for above in ABOVE:
-        table.add(f"{exact + above:.4f} (exact + {above:g})", *(fastest(each, exact + above) for each in systems.values()))
+        table.add(f"{exact + above:.4f} (exact + {above:g})", *(time_at(each, exact + above) for each in systems.values()))
     return table
 
 

@@ -76,7 +76,7 @@ def test_a_search_is_as_long_as_its_beam_says(rng):
     keys = rng.normal(size=(4000, 32)).astype(np.float32)  # nothing is near anything: there is always somebody to ask
     tree = MemoryTree(routing=principal(neighbours=16), seed=0)
     tree.insert_many(keys, range(4000))
-    for beam, leaves in ((1, 1), (4, 2), (16, 3)):
+    for beam, leaves in ((1, 1), (8, 2), (32, 3)):
         seen = (tree.query_many(keys[:50] + 0.1, k=4000, beam=beam).ids != NONE).sum(axis=1)
         assert seen.max() <= leaves * tree.stats().largest_leaf + 16 * (2 * beam + SPARE + 1)
 

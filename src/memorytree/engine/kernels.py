@@ -197,7 +197,7 @@ def query_rows(tree, X, first, last, bounds, excluded, ids, scores, traces):
 
 @kernel
 def beam_rows(tree, X, first, last, bounds, excluded, ids, scores, traces, beam):
-    """The same over the `beam` most promising leaves."""
+    """The same by a search of this breadth."""
     best_rows, best = blank(ids.shape[1], np.int64), blank(ids.shape[1], np.float64)
     for i in range(first, last):
         x = row_of(tree, X, i)

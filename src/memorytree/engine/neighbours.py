@@ -213,9 +213,9 @@ def consider(tree, x, prepared, room, count, sure, excluded, size, best_rows, be
 
 @helper
 def leaves_for(beam):
-    """In how many leaves a search begins: one more each time the beam is four times as wide."""
+    """In how many leaves a search begins: two for a beam of 8, and one more each time it is four times as wide."""
     leaves = 1
-    while beam >= 4:
+    while beam >= 8:
         beam //= 4
         leaves += 1
     return leaves
@@ -244,11 +244,10 @@ def look_around(tree, x, prepared, besides, sure, excluded, room, best_rows, bes
     for j in range(table.shape[0]):
         table[j] = NONE
     size, found = np.int64(0), np.int64(0)
-    costs[0], frontier[0], heap = 0.0, tree.counters[ROOT], np.int64(1)
-    opened = 0
+    costs[0], frontier[0], heap, opened = 0.0, tree.counters[ROOT], np.int64(1), 0
     while heap > 0 and opened < leaves.shape[0]:
         leaf, _, heap = down_from_top(tree, x, costs, frontier, heap)
-        if tree.nodes[leaf, LEFT] != NONE:  # no room: enough
+        if tree.nodes[leaf, LEFT] != NONE:  # no room for more nodes: enough
             break
         leaves[opened] = leaf
         opened += 1

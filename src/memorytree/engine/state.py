@@ -76,9 +76,7 @@ MEAN_VERSIONS = 48
 class TreeType(types.StructRef):
     """Numba's type of a tree; `kinds` is what `body_for` chooses by."""
 
-    keys_kind = ""
-
-    company = "apart"
+    keys_kind, company = "", "apart"
 
     @property
     def kinds(self) -> tuple[str, str, str, str]:
