@@ -129,6 +129,24 @@ def test_a_key_finds_itself_among_many_that_are_equal(rng):
     assert np.all(tree.query_many(keys, k=1).scores == 0)
 
 
+def test_copies_do_not_keep_others_from_being_met(rng):
+    points = rng.normal(size=(150, 8)).astype(np.float32)
+    keys = np.repeat(points, 40, axis=0)[rng.permutation(6000)]
+    tree = MemoryTree(routing="neighbours", seed=0)
+    tree.insert_many(keys, range(6000))
+    check_tree(tree)
+    asked = rng.normal(size=(200, 8)).astype(np.float32)
+    wanted = np.linalg.norm(asked[:, None] - points[None], axis=2).min(axis=1)
+    assert np.mean(np.isclose(-tree.query_many(asked, k=1, beam=16).scores[:, 0], wanted, atol=1e-4)) > 0.6
+
+
+def test_how_many_neighbours_may_be_any_kind_of_whole_number(tmp_path):
+    tree = MemoryTree(routing=principal(neighbours=np.int64(8)), seed=0)
+    tree.insert([1.0], "one")
+    tree.save(tmp_path / "tree")
+    assert MemoryTree.load(tmp_path / "tree")[0] == "one"
+
+
 def test_excluded_memories_show_the_way_but_are_not_returned():
     keys, asked = drawn(5)
     tree = MemoryTree(routing="neighbours", seed=0)
@@ -217,6 +235,11 @@ def test_lists_that_contradict_each_other_are_noticed():
     [
         {"routing": principal(neighbours=3)},
         {"routing": principal(neighbours=1000)},
+        {"routing": principal(neighbours=8.5)},
+        {"routing": principal(neighbours="8")},
+        {"routing": principal(neighbours=float("nan"))},
+        {"routing": principal(neighbours=None)},
+        {"routing": principal(neighbours=True)},
         {"routing": "neighbours", "scorer": "linear"},
         {"routing": "neighbours", "scorer": linear()},
     ],

@@ -212,7 +212,7 @@ def explain(tree: Any, x: Any, k: int) -> Explanation:
             by_angle = isinstance(core.scorer, Cosine) or keys is not tree._keys
             parts = _parts(keys, row, core.arrays(), slot, score if by_angle else None)
         candidates.append(Candidate(Hit(id, tree._values[id], score), parts))
-    went_on = room_for_neighbours(core.routing) > 0
+    went_on = room_for_neighbours(core.routing) > 0 and len(steps) > 0  # a single leaf holds all there is
     return Explanation(tuple(steps), node, int(nodes[node, COUNT]), tuple(candidates), went_on)
 
 

@@ -75,8 +75,8 @@ def check(options: dict[str, Any]) -> dict[str, Any]:
             "the settings of term lists are positive numbers, breadth, scored and homes at least 1, uptake from 0 to 1: "
             f"{routing}"
         )
-    if isinstance(routing, Principal) and routing.neighbours:
-        within("neighbours", routing.neighbours, 4, 256)
+    if isinstance(routing, Principal) and routing.neighbours != 0:
+        routing = routing._replace(neighbours=whole("neighbours", routing.neighbours, 4, 2**8))
     if isinstance(scorer, Metric) and not (scorer.rank >= 1 and min(scorer.rate, scorer.temperature) > 0):
         raise InvalidOption(f"a learned metric has a rank of at least 1, a rate and a temperature above 0: {scorer}")
     if isinstance(scorer, Linear) and not 0 < scorer.rate < math.inf:

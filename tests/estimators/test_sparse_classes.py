@@ -73,3 +73,13 @@ def test_a_row_is_no_evidence_for_its_own_label():
     # A row that is not stored is told by what it shares.
     model.learn(ids, np.zeros(ids.shape, np.float32), codes, codes, batch(X), np.full(4, NONE), True)
     assert model.mixture[EVIDENCE] > before[EVIDENCE]
+
+
+def test_what_earlier_versions_pickled_is_read(rows):
+    X, codes = rows
+    model = remembered(X, codes)
+    state = {**vars(model), "mixture": model.mixture[:EVIDENCE], "mixture_squares": model.mixture_squares[:EVIDENCE]}
+    again = SparseClassModel.__new__(SparseClassModel)
+    again.__setstate__(state)
+    assert len(again.mixture) == len(again.mixture_squares) == FIGURES
+    assert again.mixture[EVIDENCE] == 0

@@ -17,7 +17,7 @@ from memorytree.engine.compile import blank, body_for, helper, prefetch
 from memorytree.engine.declared import dissimilarities, dissimilarity
 from memorytree.engine.dense import grown
 from memorytree.engine.search import FRONTIER, PLACES, down_from_top, follow, is_excluded, offer_row, search_beam
-from memorytree.engine.state import COUNT, LEAF, LEFT, NODES, NONE, ROOT, SLOT, START
+from memorytree.engine.state import COUNT, EQUAL, LEAF, LEFT, NODES, NONE, ROOT, SLOT, START
 
 # A new memory looks for its neighbours from this many leaves and with so many in mind, and takes up with half as many as it
 # may know at the most: the other half is for those who come later.
@@ -184,7 +184,7 @@ def furthest(reaches, size, sure, best, found):
     limit = reaches[beam - 1] if size == beam else np.inf
     if k == 0:
         return limit
-    return min(limit, max(reaches[sure - 1], MUCH * best[k - 1]))
+    return min(limit, max(reaches[sure - 1], MUCH * best[k - 1], best[k - 1]))  # which rounding may put below 0
 
 
 @helper
@@ -198,7 +198,7 @@ def consider(tree, x, prepared, room, count, sure, excluded, size, best_rows, be
     limit = furthest(reaches, size, sure, best, found)
     for j in range(count):
         reach, row = gaps[j], waiting[j]
-        if reach >= limit:
+        if reach > limit or (k == 0 and reach <= 0 and size > 1 and reaches[1] <= 0):  # copies of a new key: two are enough
             continue
         if (found < k or (k > 0 and reach <= best[k - 1])) and not is_excluded(excluded, tree.row_ids[row]):
             found = offer_row(tree, row, x, reach, best_rows, best, found)
@@ -253,6 +253,8 @@ def look_around(tree, x, prepared, besides, sure, excluded, room, best_rows, bes
         opened += 1
         slot = np.int64(tree.nodes[leaf, START])
         end = slot + tree.nodes[leaf, COUNT]
+        if besides != NONE and tree.nodes[leaf, EQUAL]:  # who comes to any number of equals need not see them all
+            end = min(end, slot + width)
         while slot < end:
             count = 0
             while count < width and slot < end:
@@ -319,7 +321,7 @@ def choose_neighbours(tree, row, room, size):
             slots[chosen] = slot
             chosen += 1
             # The nearest is met in any case, or the memory might be known to nobody.
-            if has_room(neighbours, reaches, other, reach if chosen > 1 else np.float32(0)):
+            if has_room(neighbours, reaches, other, reach if chosen > 1 else np.float32(-np.inf)):
                 enter(neighbours, reaches, other, row, reach)
                 neighbours[row, met], reaches[row, met] = other, reach
                 met += 1

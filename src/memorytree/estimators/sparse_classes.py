@@ -25,7 +25,7 @@ from memorytree.estimators.tables import FEATURE, FIRST, SIZE, UNKNOWN, place_of
 
 WEIGHT, SUM, WIDTH = range(1, 4)  # columns of the tables, behind the feature
 LINEAR, NEAREST, CENTROID, EVIDENCE, FIGURES = range(5)
-FIRST_MIX = (30.0, 10.0, 20.0, 10.0)
+FIRST_MIX = (30.0, 10.0, 20.0, 5.0)
 MIX_RATE = 0.1
 DEGREES, HORIZON = 8, 1024  # of calm to choose from; over how many rows
 RIVALS = 4  # dual coefficients a row may have: for the right label and its strongest rivals
@@ -73,8 +73,8 @@ def gather(ids, scores, i, labels, found, figures):
 
 @helper
 def judge(tables, square, count, label, X, i, scale, own, all_figures, figures, c):
-    """The linear score of a label, and if all figures are wanted the cosine with its centroid and the evidence of the row's
-    features; a row that is one of the label's own `count` is taken out of these."""
+    """The linear score of a label, the cosine with its centroid and, if all figures are wanted, the evidence of the row's
+    features; a row that is one of the label's own `count` is taken out of the last two."""
     places, words, numbers = tables
     bounds, features, weights = X
     linear, along, told = 0.0, 0.0, 0.0
@@ -129,11 +129,13 @@ def score_classes(tables, squares, counts, mixture, calm, ids, scores, labels, X
         for c in range(n):
             most = max(most, counts[here[c]])
         for c in range(n):
-            if most == 1:
-                # Every centroid is one memory, and there are no linear weights: nothing to look up.
-                figures[c, LINEAR], figures[c, CENTROID], figures[c, EVIDENCE] = 0.0, figures[c, NEAREST], 0.0
-            else:
+            if most > 1:
                 judge(tables, squares[here[c]], counts[here[c]], here[c], X, i, scale, False, True, figures, c)
+            else:  # every label has one memory, which says it all
+                figures[c, EVIDENCE] = 0.0
+            if counts[here[c]] == 1:
+                # The centroid is that one memory, and there are no linear weights.
+                figures[c, LINEAR], figures[c, CENTROID] = 0.0, figures[c, NEAREST]
         mix(mixture, figures, n, calm, results)
         for c in range(k):
             found[i, c] = here[c] if c < n else NONE
@@ -278,6 +280,12 @@ class SparseClassModel:
         self.surprises = np.zeros(DEGREES)  # by rows when they first came; each degree is half as sure
         self.owners = np.full((16, RIVALS), NONE, np.int64)  # of a memory's dual coefficients: the labels
         self.alphas = np.zeros((16, RIVALS), np.float64)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Be what was pickled; earlier versions knew fewer figures."""
+        self.__dict__.update(state)
+        missing = FIGURES - len(self.mixture)
+        self.mixture, self.mixture_squares = (np.pad(one, (0, missing)) for one in (self.mixture, self.mixture_squares))
 
     @property
     def _tables(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

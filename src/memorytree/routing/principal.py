@@ -31,7 +31,7 @@ ITERATIONS = 3
 def principal(*, neighbours: int = 0) -> Principal:
     """Principal routing. With `neighbours` every memory knows so many others at the most, and a search goes from one to the
     next (`engine/neighbours.py`): an insertion takes ten times as long, and a search finds much more in the same time."""
-    return Principal(False, False, True, int(neighbours))
+    return Principal(False, False, True, neighbours)
 
 
 @body_for(declared.note_key, "principal")
