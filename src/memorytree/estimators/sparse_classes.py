@@ -25,7 +25,7 @@ from memorytree.estimators.tables import FEATURE, FIRST, SIZE, UNKNOWN, place_of
 
 WEIGHT, SUM, WIDTH = range(1, 4)  # columns of the tables, behind the feature
 LINEAR, NEAREST, CENTROID, EVIDENCE, FIGURES = range(5)
-FIRST_MIX = (30.0, 10.0, 20.0, 5.0)
+FIRST_MIX = (30.0, 10.0, 20.0, 10.0)
 MIX_RATE = 0.1
 DEGREES, HORIZON = 8, 1024  # of calm to choose from; over how many rows
 RIVALS = 4  # dual coefficients a row may have: for the right label and its strongest rivals
