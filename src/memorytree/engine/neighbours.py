@@ -198,7 +198,7 @@ def consider(tree, x, prepared, room, count, sure, excluded, size, best_rows, be
     limit = furthest(reaches, size, sure, best, found)
     for j in range(count):
         reach, row = gaps[j], waiting[j]
-        if reach > limit or (k == 0 and reach <= 0 and size > 1 and reaches[1] <= 0):  # copies of a new key: two are enough
+        if reach > limit:
             continue
         if (found < k or (k > 0 and reach <= best[k - 1])) and not is_excluded(excluded, tree.row_ids[row]):
             found = offer_row(tree, row, x, reach, best_rows, best, found)
@@ -312,7 +312,7 @@ def choose_neighbours(tree, row, room, size):
         other, reach = rows[i], np.float32(near[i])
         slot = np.int64(tree.rows[other, SLOT])
         aim = keys[slot]
-        apart = True
+        apart = chosen == 0 or near[0] > 0  # who is a copy of somebody is found where that one is
         for j in range(chosen):
             if NEARER * dissimilarity(tree, slots[j], aim) <= reach:
                 apart = False
@@ -320,8 +320,9 @@ def choose_neighbours(tree, row, room, size):
         if apart:
             slots[chosen] = slot
             chosen += 1
-            # The nearest is met in any case, or the memory might be known to nobody.
-            if has_room(neighbours, reaches, other, reach if chosen > 1 else np.float32(-np.inf)):
+            # The nearest is met in any case, or the memory might be known to nobody; but nobody is given up for a copy.
+            copied = reach <= 0 and neighbours[other, width - 1] != NONE
+            if not copied and has_room(neighbours, reaches, other, reach if chosen > 1 else np.float32(-np.inf)):
                 enter(neighbours, reaches, other, row, reach)
                 neighbours[row, met], reaches[row, met] = other, reach
                 met += 1
