@@ -37,6 +37,7 @@ class Links:
         moving = set(ids).union(*(self._members.pop(group) for group in known[1:]))
         self._members[known[0]] |= moving
         self._group.update(dict.fromkeys(moving, known[0]))
+        self._give_back()
 
     def forget(self, id: int) -> None:
         """A memory has gone."""
@@ -45,6 +46,12 @@ class Links:
             self._members[group].discard(id)
             if not self._members[group]:
                 del self._members[group]
+                self._give_back()
+
+    def _give_back(self) -> None:
+        """Numbers behind the last group are free again, as they are for who has only read the pairs."""
+        while self._next > 0 and self._next - 1 not in self._members:
+            self._next -= 1
 
     def pairs(self) -> np.ndarray:
         """(id, group) of all that belong to one."""

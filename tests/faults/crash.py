@@ -28,6 +28,7 @@ DIMENSIONS = 4
 KINDS = {
     "paper": {"seed": 5, "routing": "paper", "leaf_factor": 1, "capacity": 60},
     "principal": {"seed": 5, "routing": "principal", "leaf_factor": 1},
+    "neighbours": {"seed": 5, "routing": "neighbours", "leaf_factor": 1, "capacity": 80},
     "terms": {"seed": 5, "routing": "terms"},
 }
 
