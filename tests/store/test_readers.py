@@ -136,6 +136,34 @@ def test_threads_that_filter_beside_a_writer_see_memories_once_and_whole(tmp_pat
     assert not failures, failures[0]
 
 
+def test_threads_see_every_memory_as_soon_as_it_was_stored(tmp_path):
+    failures, X = [], matrix(600)
+    with memorytree.open(tmp_path / "store", seed=0, durability="normal") as store:
+        newest = [store.insert(X[0], 0)]
+        stop = threading.Event()
+
+        def ask(look):
+            try:
+                while not stop.is_set():
+                    id = newest[0]
+                    assert look(id) == id
+            except BaseException as error:
+                failures.append(error)
+
+        looks = (store.get, lambda id: store.query(X[id], beam=64)[0].value)
+        readers = [threading.Thread(target=ask, args=(look,)) for look in looks]
+        for reader in readers:
+            reader.start()
+        for i, x in enumerate(X[1:], 1):
+            newest[0] = store.insert(x, i)
+        stop.set()
+        for reader in readers:
+            reader.join()
+        assert sorted(store) == list(range(600))
+        assert store.verify().ok
+    assert not failures, failures[0]
+
+
 def test_a_reader_takes_value_and_place_from_one_image(tmp_path):
     with memorytree.open(tmp_path / "store", seed=0) as writer:
         writer.insert_many(matrix(9), [f"value {i}" for i in range(9)])

@@ -27,7 +27,7 @@ def test_a_failure_in_memory_after_the_commit_is_made_good(store, monkeypatch):
 
     monkeypatch.setattr(tree, "insert", broken)
     with pytest.raises(KeyboardInterrupt):
-        store.insert(matrix(1)[0], "interrupted")
+        store.insert(matrix(1)[0], "interrupted", id=20)
     assert len(store) == 21  # it was committed before the interruption
     assert store.get(20) == "interrupted"
     assert store.verify().ok

@@ -265,3 +265,56 @@ def test_many_commits_lengthen_the_log_and_nothing_else(tmp_path):
     with memorytree.open(copy) as killed:
         assert {id: killed[id] for id in killed} == held
         assert killed.verify().ok
+
+
+@pytest.mark.parametrize(("kind", "routing"), KINDS)
+def test_memories_stored_one_by_one_wait_until_somebody_looks(tmp_path, kind, routing):
+    X = np.round(np.abs(matrix(100)), 2)
+    options = {"routing": routing, "seed": 0, "durability": "normal"}
+    with memorytree.open(tmp_path / "one", **options) as one, memorytree.open(tmp_path / "many", **options) as many:
+        for i, x in enumerate(X):
+            assert one.insert(key_of(kind, x), i, metadata={"even": i % 2 == 0}) == i
+        many.insert_many(keys_of(kind, X), range(100), metadata=[{"even": i % 2 == 0} for i in range(100)])
+        assert one._image.waiting
+        assert one.operations == 100
+        assert not one._image.waiting
+        asked = [
+            (store.query(key_of(kind, x), k=3, beam=2), store.matching({"even": True})) for store in (one, many) for x in X
+        ]
+        told = [(hits.ids, hits.scores, hits.values, even) for hits, even in asked]
+        assert told[:100] == told[100:]
+        one.insert(key_of(kind, X[0]), "waits still when the store is closed")
+        one = reopened(one)
+        assert len(one) == 101
+        assert one[100] == "waits still when the store is closed"
+        assert one.verify().ok
+        one.close()
+
+
+def test_what_waits_is_forgotten_in_time_and_replaced(tmp_path):
+    with memorytree.open(tmp_path / "store", seed=0) as store:
+        store.insert([0.0, 1.0], "first")
+        store.insert([0.0, 2.0], "short", ttl=1e-6)
+        store.insert([0.0, 3.0], "old")
+        assert store._image.waiting
+        assert store.insert([0.0, 4.0], "new", id=2) == 2
+        assert [store[id] for id in store] == ["first", "new"]
+        store.insert([0.0, 5.0], "last")
+        store.remove(3)
+        assert store.query([0.0, 5.0], k=5).values == ["new", "first"]
+        assert store.verify().ok
+
+
+def test_where_what_waits_cannot_be_taken_in_the_image_is_read_anew(tmp_path, monkeypatch):
+    with memorytree.open(tmp_path / "store", seed=0) as store:
+        for i in range(3):
+            store.insert([float(i)], i)
+
+        def fails(memories, kind):
+            raise MemoryError
+
+        monkeypatch.setattr(store._image, "insert", fails)
+        with pytest.raises(MemoryError):
+            store.query([1.0])
+        assert store.query([1.0], k=3).values == [1, 0, 2]
+        assert store.verify().ok

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import msgpack
@@ -44,6 +45,8 @@ class Image:
         self.tree, self.records = begun.tree, begun.records
         self.tree._answer = partial(StoredHits, self)
         self.weight = 0  # how much has happened since the snapshot this began with
+        self.waiting: list[Memory] = []  # stored one by one, and not taken in before somebody looks
+        self._intake = Lock()  # held by whoever adds to these or takes them in
         self._turn = ReadersWriterLock()  # whoever must see tree and records agree reads under it
 
     @classmethod
@@ -108,6 +111,11 @@ class Image:
         image.at, image.weight = last.at, 1 + len(image.tree)
         return image
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether a new memory changes nothing else: the kind of keys is known, and nobody has to make room for it."""
+        return self.tree._keys is not None and self.tree._options["capacity"] is None
+
     def stub(self, id: int) -> tuple[int, bytes]:
         """The number and the seal of a memory's record."""
         return self.records.stub(self.tree.get(id))
@@ -139,6 +147,18 @@ class Image:
         finally:
             self._turn.release_write()
         self.weight += len(memories)
+
+    def let_wait(self, memories: Sequence[Memory]) -> None:
+        """Have memories wait to be taken in."""
+        with self._intake:
+            self.waiting += memories
+
+    def take_in(self, kind: Sequence[Any]) -> None:
+        """Take in the memories that wait: insertions one after another are as one, which takes a tenth of the time."""
+        with self._intake:
+            if self.waiting:
+                self.insert(self.waiting, kind)
+                self.waiting = []
 
     def _insert_alike(self, memories: list[Memory], kind: Sequence[Any]) -> None:
         """Take in memories that all have as many features."""
@@ -244,28 +264,22 @@ class Image:
         if not events:
             return
         kind = tuple(database.facts().get("keys", ("", 0)))
-        waiting: list[Memory] = []  # insertions one after another are as one
         for event in events:
             if event.kind == "insert":
                 memories = database.memories(*msgpack.unpackb(event.body))
                 # Labels and features are noted after each insertion, so those that have them are not joined.
                 alone = any(memory.label is not None or memory.features is not None for memory in memories)
                 if not alone:
-                    waiting += memories
-                if alone or len(waiting) >= BATCH:
-                    self._insert_waiting(waiting, kind)
+                    self.let_wait(memories)
+                if alone or len(self.waiting) >= BATCH:
+                    self.take_in(kind)
                 if alone:
                     self.insert(memories, kind)
                 continue
-            self._insert_waiting(waiting, kind)
+            self.take_in(kind)
             self._follow_one(event, kind, database)
-        self._insert_waiting(waiting, kind)
+        self.take_in(kind)
         self.at = events[-1].at
-
-    def _insert_waiting(self, waiting: list[Memory], kind: Sequence[Any]) -> None:
-        if waiting:
-            self.insert(waiting, kind)
-            waiting.clear()
 
     def _follow_one(self, event: Event, kind: Any, database: Database) -> None:
         if event.kind == "remove":

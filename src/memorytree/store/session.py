@@ -138,6 +138,7 @@ class Session:
         """The image, after everything that another writer has done."""
         image = self._image
         if image is not None and not self._reader:
+            self._take_in(image)
             return image
         with self._busy:
             if not self._open:
@@ -149,6 +150,16 @@ class Session:
                 self._version = version
             assert self._image is not None
             return self._image
+
+    def _take_in(self, image: Image) -> None:
+        """Let the image take in what waits. Should that go wrong, it is read anew from the disk."""
+        if not image.waiting:
+            return
+        try:
+            image.take_in(self._facts["keys"])
+        except BaseException:
+            self._image = None
+            raise
 
     def _follow(self, image: Image) -> None:
         """Do what a writer has done. Whatever goes wrong half-way, the image is then read anew."""
@@ -166,9 +177,10 @@ class Session:
     # ---- how an operation is made to last
 
     @contextmanager
-    def _writing(self) -> Iterator[Image]:
+    def _writing(self, patient: bool = False) -> Iterator[Image]:
         """The image, to change; memories that have expired are let go first.
 
+        Whoever is `patient` only adds to what waits to be taken in; for others nothing waits.
         Should anything go wrong between the commit and the end of the change, the image is read again from the disk.
         """
         if self._reader:
@@ -176,7 +188,9 @@ class Session:
         if os.getpid() != self._owner:
             raise StoreError(f"{self.path} was opened by process {self._owner}; a fork of it must open the store itself")
         with self._busy:
-            image = self._current()
+            image = self._image
+            if image is None or not patient:
+                image = self._current()
             try:
                 self._forget_expired(image)
                 yield image
@@ -193,6 +207,7 @@ class Session:
     def _forget_expired(self, image: Image) -> None:
         now = time.time()
         if image.records.next_expiry <= now:
+            self._take_in(image)
             expired = image.records.expired(now)
             if expired:
                 self._remove(image, expired)
@@ -249,6 +264,7 @@ class Session:
     def _snapshot(self, image: Image) -> None:
         if image.at == 0:
             return
+        self._take_in(image)
         path = snapshots.path_for(self.path / SNAPSHOTS, image.at)
         if path.exists() and not any(snapshots.damage(path)):
             return
@@ -280,7 +296,7 @@ class Session:
                 return
             image, self._open, self._image = self._image, False, None
             try:
-                if image is not None and image.weight and not self._reader and self._last == image.at:
+                if image is not None and (image.weight or image.waiting) and not self._reader and self._last == image.at:
                     self._snapshot_quietly(image)
             finally:
                 self._database.close()

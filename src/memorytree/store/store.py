@@ -28,6 +28,9 @@ from memorytree.store.session import Session
 from memorytree.store.tokens import Question
 from memorytree.writing import Learned
 
+# So many memories that were stored one by one wait to be taken in together, at most until somebody looks.
+PATIENCE = 64
+
 
 class MemoryStore(Session):
     """A memory that learns and lasts: the face of `MemoryTree` over a directory. `memorytree.open` makes one.
@@ -137,7 +140,8 @@ class MemoryStore(Session):
             ttl: after so many seconds it is gone.
         """
         ids = [options.id_to_give(id)]
-        with self._writing() as image:
+        patient = id is None and features is None and label is None
+        with self._writing(patient) as image:
             keys, core = image.tree._begin(x)
             row = keys.one(x)
             keys.check(row)
@@ -145,7 +149,7 @@ class MemoryStore(Session):
             given = checked_features(None if features is None else [features], 1, core)
             times = lifetimes(1, ttl, None)
             named = None if label is None else [label]
-            return self._insert(image, keys, data, [value], ids, given, named, [metadata], times)[0]
+            return self._insert(image, keys, data, [value], ids, given, named, [metadata], times, patient)[0]
 
     def insert_many(
         self,
@@ -187,15 +191,16 @@ class MemoryStore(Session):
 
     def _insert(
         self, image: Image, keys: Any, data: list[bytes], values: list, ids: list[int], features: list, labels: list | None,
-        metadata: Sequence, times: Sequence[tuple[float, float | None]],
+        metadata: Sequence, times: Sequence[tuple[float, float | None]], patient: bool = False,
     ) -> list[int]:  # fmt: skip
-        """Store memories whose keys were checked; returns their ids."""
+        """Store memories whose keys were checked; returns their ids. `patient`: they have ids that nobody ever had."""
         n, kind = len(ids), key_codec.kind_of(keys)
         if list(kind) != self._facts.get("keys", list(kind)):
             raise InvalidKey(f"this store holds {' keys of dimension '.join(map(str, self._facts['keys']))}, not {kind}")
         first, last = self._state.next_record, self._state.next_record + n - 1
         ids, next_id = self._take_ids(ids)
-        leaving, passing = image.departures(ids)
+        patient = patient and image.is_settled
+        leaving, passing = ([], []) if patient else image.departures(ids)
         columns: tuple[Iterable[Any], ...] = (
             range(first, last + 1),
             ids,
@@ -218,7 +223,12 @@ class MemoryStore(Session):
             next_id=next_id,
             facts=None if "keys" in self._facts else {"keys": list(kind)},
         )
-        image.insert(memories, kind)
+        if patient:
+            image.let_wait(memories)
+            if len(image.waiting) >= PATIENCE:
+                self._take_in(image)
+        else:
+            image.insert(memories, kind)
         image.at = event.at
         return ids
 
@@ -352,7 +362,7 @@ class MemoryStore(Session):
                 them, k are found.
         """
         image = self._image
-        if image is None or self._reader:
+        if image is None or self._reader or image.waiting:
             image = self._current()
         if where is None and (image.records.next_expiry == NEVER or image.records.next_expiry > time.time()):
             answer: Any = image.tree.query(x, k, explore=explore, beam=beam, exclude=exclude, draw=draw)
