@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgpack
@@ -239,29 +239,20 @@ class Records:
     def packed_value(self, place: int) -> Any:
         """The value at a place as bytes; None if the memory has gone, though one that is mapped can still be read."""
         if place >= len(self._bounds) - 1:
-            return self._fresh_value(place)
+            return self._fresh[place - len(self._bounds) + 1]
         return self._mapped[self._bounds[place] : self._bounds[place + 1]]
 
     def value(self, place: int) -> Any:
         """The value at a place."""
         return self.values_at([place])[0]
 
-    def values_at(self, places: Iterable[int | None]) -> list[Any]:
+    def values_at(self, places: Sequence[int | None]) -> list[Any]:
         """The values at some places. This is on the path of every query, so it asks nobody else."""
         bounds, data = self._bounds, self._mapped
-        mapped = len(bounds) - 1
-        return unpacked_all(
-            [
-                data[bounds[place] : bounds[place + 1]]
-                if place is not None and place < mapped
-                else self._fresh_value(place) or _NOTHING
-                for place in places
-            ]
-        )
-
-    def _fresh_value(self, place: int | None) -> bytes | None:
-        """The value at a place behind those that are mapped, as bytes; None if the memory has gone."""
-        return None if place is None else self._fresh[place - len(self._bounds) + 1]
+        try:
+            return unpacked_all([data[bounds[place] : bounds[place + 1]] for place in places])  # type: ignore[index, operator]
+        except (IndexError, TypeError):  # not all of them are mapped
+            return unpacked_all([_NOTHING if place is None else self.packed_value(place) or _NOTHING for place in places])
 
     def seal(self, place: int) -> bytes:
         """The seal of the record at a place."""
