@@ -34,6 +34,7 @@ FREQUENCY, CONSTANT, FIGURES = NEAREST + 1, NEAREST + 2, NEAREST + 3
 FIRST_MIX = (1.0, *(0.0, 0.0, 0.0, 1.0), *(0.3, 0.3, 0.2, 0.2), 0.0, 0.0, 0.5)
 LEAST_SHARE = 0.01  # what is added to a share before its logarithm is taken
 LEAST_SIMILARITY = 1e-3  # what a memory counts for at least: where none is similar all have the same vote
+AHEAD = 3  # how many labels before it is looked at the weights of a label are fetched
 WEIGHTS = 1  # first column of the tables behind the feature: a weight for each half
 COST = 0.5
 HORIZON = 4096  # over how many rows the mixture remembers
@@ -164,18 +165,25 @@ def spread_features(X, i, spreads):
 
 
 @helper
-def fetch_weights(tables, bias, counts, labels, chosen, n, spreads, features):
-    """Have the weights of labels at hand: each lies elsewhere, but all places are known before the first is read."""
+def fetch_labels(tables, bias, counts, labels, chosen, n):
+    """Have at hand where the weights of labels lie, and what else is known of these."""
+    for c in range(n):
+        prefetch(tables[0], labels[chosen[c]] * 3)
+        prefetch(bias, labels[chosen[c]] * 2)
+        prefetch(counts, labels[chosen[c]])
+
+
+@helper
+def fetch_weights(tables, labels, chosen, first, last, spreads, features):
+    """Have some weights of labels `first` .. `last` - 1 at hand: each lies elsewhere, but all places are known.
+
+    This is done a few labels ahead: fetched all at once, more would be on their way than a processor keeps track of.
+    """
     places, words, _, dimension = tables
-    for c in range(n):
-        label = labels[chosen[c]]
-        prefetch(places, label * 3)
-        prefetch(bias, label * 2)
-        prefetch(counts, label)
-    for c in range(n):
+    for c in range(first, last):
         start, size = places[labels[chosen[c]], FIRST], places[labels[chosen[c]], SIZE]
         if 0 < size < dimension:
-            for j in range(features.shape[0]):
+            for j in range(features):
                 home = (start + (spreads[j] & (size - 1))) * words.shape[1]
                 prefetch(words, home)
                 prefetch(words, home + 2 * words.shape[1] - 1)  # and the place behind it, which may be needed as well
@@ -215,9 +223,11 @@ def score_labels(tables, bias, counts, mixture, sets, ids, scores, X, found, cha
         if room > brought.shape[0]:
             brought, votes = np.empty(2 * room, np.int64), np.empty((2 * room, POWERS + 1))
         n = choose(votes, gather(ids, scores, i, sets, slot_of, brought, votes, totals), heights, chosen)
-        fetch_weights(tables, bias, counts, brought, chosen, n, spreads, X[1][X[0][i] : X[0][i + 1]])
-        scale = shrinking(X, i)
+        fetch_labels(tables, bias, counts, brought, chosen, n)
+        scale, features = shrinking(X, i), X[0][i + 1] - X[0][i]
+        fetch_weights(tables, brought, chosen, 0, min(AHEAD, n), spreads, features)
         for c in range(n):
+            fetch_weights(tables, brought, chosen, c + AHEAD, min(c + AHEAD + 1, n), spreads, features)
             label = brought[chosen[c]]
             tell(votes, chosen[c], totals, counts[label], figures, 0)
             both = bias[label, 0] + bias[label, 1] + scale * linear(tables, label, X, i, spreads)
@@ -298,12 +308,15 @@ def learn_labels(
         if room > brought.shape[0]:
             brought, votes = np.empty(2 * room, np.int64), np.empty((2 * room, POWERS + 1))
         n = choose(votes, gather(ids, scores, i, sets, slot_of, brought, votes, totals), heights, chosen)
-        fetch_weights(tables, bias, counts, brought, chosen, n, spreads, X[1][X[0][i] : X[0][i + 1]])
+        fetch_labels(tables, bias, counts, brought, chosen, n)
+        features = X[0][i + 1] - X[0][i]
+        fetch_weights(tables, brought, chosen, 0, min(AHEAD, n), spreads, features)
         for t in range(bounds[i], bounds[i + 1]):
             slot_of[true_labels[t]] = 1
         scale, half = shrinking(X, i), halves[i]
         squared_length = 2.0 if scale > 0 else 1.0
         for c in range(n):
+            fetch_weights(tables, brought, chosen, c + AHEAD, min(c + AHEAD + 1, n), spreads, features)
             label = brought[chosen[c]]
             right = slot_of[label] != NONE
             slot_of[label] = NONE
