@@ -134,16 +134,14 @@ def fetch_lists(lists, terms, order, number):
             prefetch(lists.weights, entry)
 
 
-@helper
-def hash_of(row, size):
-    return (row * 0x9E3779B1 >> 7) & (size - 1)
+ROW, SUM = 0, 1  # of a place in a table of candidates, so that both lie side by side; the sum is a number of 32 bits
 
 
 @helper
 def find_row(rows, row):
     """The place of a row in a table of candidates, or the empty place where it would go."""
-    place = hash_of(row, rows.shape[0])
-    while rows[place] != row and rows[place] != NONE:
+    place = (row * 0x9E3779B1 >> 7) & (rows.shape[0] - 1)
+    while rows[place, ROW] != row and rows[place, ROW] != NONE:
         place = (place + 1) & (rows.shape[0] - 1)
     return place
 
@@ -152,17 +150,18 @@ def find_row(rows, row):
 def add_list(lists, term, factor, rows, sums, used, found):
     """Add what a term contributes to the score of each memory in its list; returns how many candidates there are."""
     begin = lists.lists[term, BEGIN]
-    members, weights = lists.members, lists.weights
+    members, weights, lengths = lists.members, lists.weights, lists.lengths
     for entry in range(begin, begin + lists.lists[term, LENGTH]):
         row = np.int64(members[entry] >> FLAGS)
         place = find_row(rows, row)
-        if rows[place] == NONE:
-            rows[place] = row
-            sums[place] = 0
+        if rows[place, ROW] == NONE:
+            rows[place, ROW] = row
+            sums[place, SUM] = factor * weights[entry]
             used[found] = place
-            prefetch(lists.lengths, row)
+            prefetch(lengths, row)
             found += 1
-        sums[place] += factor * weights[entry]
+        else:
+            sums[place, SUM] += factor * weights[entry]
     return found
 
 
@@ -178,10 +177,10 @@ def select(tree, lists, rows, sums, used, found, promises, candidates):
     hopes, there = blank(found, np.float64), 0
     least, most = np.inf, -np.inf
     for u in range(found):
-        row = np.int64(rows[used[u]])
-        rows[used[u]] = NONE
+        row = np.int64(rows[used[u], ROW])
+        rows[used[u], ROW] = NONE
         if row != GONE:
-            hope = promise(tree, np.float64(sums[used[u]]), np.float64(lengths[row]))
+            hope = promise(tree, np.float64(sums[used[u], SUM]), np.float64(lengths[row]))
             least, most = min(least, hope), max(most, hope)
             hopes[there], used[there] = hope, row
             there += 1
@@ -259,7 +258,8 @@ def query_rows(tree, lists, X, first, last, bounds, excluded, ids, scores, trace
     best_rows, best = blank(ids.shape[1], np.int64), blank(ids.shape[1], np.float64)
     room = min(max(lists.settings.scored * beam, ids.shape[1]), max(memories, 1))
     promises, candidates = blank(room, np.float64), blank(room, np.int64)
-    rows, sums, used = blank(0, np.int32), blank(0, np.float32), blank(0, np.int64)
+    rows, used = blank((0, 2), np.int32), blank(0, np.int32)
+    sums = rows.view(np.float32)
     for i in range(first, last):
         x = row_of(tree, X, i)
         terms, weights = known_terms(lists, x)
@@ -283,7 +283,8 @@ def query_rows(tree, lists, X, first, last, bounds, excluded, ids, scores, trace
             size = 1024
             while size < 2 * entries:
                 size *= 2
-            rows, sums, used = np.full(size, NONE, np.int32), blank(size, np.float32), blank(size, np.int64)
+            rows, used = np.full((size, 2), NONE, np.int32), blank(size, np.int32)
+            sums = rows.view(np.float32)
         found = 0
         fetch_lists(lists, terms, order, number)
         for j in range(number):
@@ -296,8 +297,8 @@ def query_rows(tree, lists, X, first, last, bounds, excluded, ids, scores, trace
             row = layout.row_of_id(tree, id)
             if row != NONE:
                 place = find_row(rows, row)
-                if rows[place] != NONE:
-                    rows[place] = GONE
+                if rows[place, ROW] != NONE:
+                    rows[place, ROW] = GONE
         promising = select(tree, lists, rows, sums, used, found, promises, candidates)
         fetch_keys(tree, candidates, promising)
         found = np.int64(0)
