@@ -46,7 +46,7 @@ def known_terms(lists, x):
 def prepare(tree, lists, x, terms, weights):
     """A query in the form in which stored keys are compared with it. Features that are no terms count for its length."""
     size = SMALLEST_TABLE
-    while size < 8 * terms.shape[0]:
+    while size < 16 * terms.shape[0]:
         size *= 2
     table, values = blank(size, np.int32), blank(size, np.float32)
     for place in range(size):

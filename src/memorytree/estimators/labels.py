@@ -37,7 +37,7 @@ LEAST_SIMILARITY = 1e-3  # what a memory counts for at least: where none is simi
 AHEAD = 3  # how many labels before it is looked at the weights of a label are fetched
 WEIGHTS = 1  # first column of the tables behind the feature: a weight for each half
 COST = 0.5
-HORIZON = 4096  # over how many rows the mixture remembers
+HORIZON = 2048  # over how many rows the mixture remembers
 STEADINESS = 5.0  # of the mixture at first
 BINS = 200  # of probabilities, for choosing a threshold
 
