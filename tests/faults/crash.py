@@ -49,7 +49,8 @@ def operate(store, seed: int) -> None:
     """Do the next operation; which one depends only on the seed and on what the store holds."""
     chance = np.random.default_rng([seed, store.operations])
     what = chance.choice(["insert", "many", "replace", "remove", "reward", "tidy"], p=[0.35, 0.15, 0.1, 0.15, 0.2, 0.05])
-    ids = list(store)
+    # Insertions one after another wait to be taken in, so only other operations look what is there.
+    ids = [] if what in ("insert", "many") else list(store)
     [key] = keys_of(store, chance.normal(size=(1, DIMENSIONS)).astype(np.float32))
     if what in ("remove", "reward", "replace") and not ids:
         what = "insert"

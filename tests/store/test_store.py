@@ -275,8 +275,9 @@ def test_memories_stored_one_by_one_wait_until_somebody_looks(tmp_path, kind, ro
         for i, x in enumerate(X):
             assert one.insert(key_of(kind, x), i, metadata={"even": i % 2 == 0}) == i
         many.insert_many(keys_of(kind, X), range(100), metadata=[{"even": i % 2 == 0} for i in range(100)])
-        assert one._image.waiting
         assert one.operations == 100
+        assert one._image.waiting
+        assert len(one) == 100
         assert not one._image.waiting
         asked = [
             (store.query(key_of(kind, x), k=3, beam=2), store.matching({"even": True})) for store in (one, many) for x in X

@@ -53,7 +53,8 @@ class MemoryStore(Session):
     @property
     def operations(self) -> int:
         """How many operations have made the store what it is; each insertion, removal or reward, one or many, counts one."""
-        return self._current().at
+        image = self._image
+        return self._current().at if image is None or self._reader else image.at  # what waits is counted already
 
     def _find(self, id: Any) -> tuple[Image, int | None]:
         """The image, and where in it the record of a memory lies; None if there is none or it has expired."""
