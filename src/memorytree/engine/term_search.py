@@ -343,32 +343,43 @@ def cosine_of(tree, lists, slot, prepared):
 
 
 @helper
-def add_gradient(tree, lists, slot, prepared, pull, cosine, squared_length):
+def add_to_gradient(lists, term, change, touched, count):
+    """Change the gradient of a term, and put it among those that have one: (how many have). Takes no branch."""
+    touched[count] = term
+    count += lists.gradient[term] == 0
+    lists.gradient[term] += change
+    return count
+
+
+@helper
+def add_gradient(tree, lists, slot, prepared, pull, cosine, squared_length, touched, count):
     """Add `pull` times the derivative of a memory's cosine by the logarithm of each term's importance.
 
     With u and v the two keys at length one it is u v - cosine (u^2 + v^2) / 2; the part of u^2 is added by the caller.
+    Returns how many terms have a gradient.
     """
     terms, weights = tree.key_features, tree.key_weights
     if not squared_length * prepared.squared_length > 0:
-        return
+        return count
     across, along = pull / np.sqrt(squared_length * prepared.squared_length), pull * cosine / (2 * squared_length)
     for j in range(tree.spans[slot, 0], tree.spans[slot, 0] + tree.spans[slot, 1]):
         weight = np.float64(term_weight(tree, lists, terms[j])) * weights[j]
         other = prepared.values[place_in(prepared.table, terms[j])]
-        lists.gradient[terms[j]] += weight * (across * other - along * weights[j])
+        change = weight * (across * other - along * weights[j])
+        count = add_to_gradient(lists, terms[j], change, touched, count)
+    return count
 
 
 @helper
-def step_terms(lists, terms, first, last):
-    """One step of Adagrad on the logarithm of the importance of terms[first] .. terms[last - 1]; the gradient is used up."""
-    for j in range(first, last):
-        term = terms[j]
+def step_terms(lists, touched, count):
+    """One step of Adagrad on the logarithm of the importance of terms; their gradient is used up."""
+    for j in range(count):
+        term = touched[j]
         g = lists.gradient[term]
-        if g != 0:
-            lists.gradient[term] = 0
-            lists.squares[term] += g * g
-            change = np.exp(-lists.settings.rate * g / np.sqrt(lists.squares[term] + 1e-2))
-            lists.importance[term] = min(max(lists.importance[term] * change, 1 / FURTHEST), FURTHEST)
+        lists.gradient[term] = 0
+        lists.squares[term] += g * g
+        change = np.exp(-lists.settings.rate * g / np.sqrt(lists.squares[term] + 1e-2))
+        lists.importance[term] = min(max(lists.importance[term] * change, 1 / FURTHEST), FURTHEST)
 
 
 @kernel
@@ -382,9 +393,10 @@ def learn_rows(tree, lists, X, ids, rewards, first, last):
     k = ids.shape[1]
     slots, given = blank(k, np.int64), blank(k, np.float64)
     cosines, lengths, pulls = blank(k, np.float64), blank(k, np.float64), blank(k, np.float64)
+    touched = blank(0, np.int32)
     learned = 0
     for i in range(first, last):
-        n, lowest, highest = 0, 1.0, 0.0
+        n, most, lowest, highest = 0, 1, 1.0, 0.0
         for j in range(k):
             row = layout.row_of_id(tree, ids[i, j])
             if row == NONE or np.isnan(rewards[i, j]):
@@ -393,6 +405,7 @@ def learn_rows(tree, lists, X, ids, rewards, first, last):
                 layout.refresh(tree, ids[i, j])
             slots[n], given[n] = tree.rows[row, SLOT], rewards[i, j]
             lowest, highest = min(lowest, given[n]), max(highest, given[n])
+            most += tree.spans[slots[n], 1]
             n += 1
         if lowest >= highest:
             continue
@@ -417,15 +430,16 @@ def learn_rows(tree, lists, X, ids, rewards, first, last):
             own += pulls[j] * cosines[j]
         if strongest < 1e-6 or not prepared.squared_length > 0:
             continue
+        most += terms.shape[0]
+        if most > touched.shape[0]:
+            touched = blank(2 * most, np.int32)
+        count = 0
         for j in range(n):
-            add_gradient(tree, lists, slots[j], prepared, pulls[j], cosines[j], lengths[j])
+            count = add_gradient(tree, lists, slots[j], prepared, pulls[j], cosines[j], lengths[j], touched, count)
         for j in range(terms.shape[0]):
             weight = np.float64(term_weight(tree, lists, terms[j])) * weights[j] * weights[j]
-            lists.gradient[terms[j]] -= own * weight / (2 * prepared.squared_length)
-        step_terms(lists, terms, 0, terms.shape[0])
-        for j in range(n):
-            first_term = tree.spans[slots[j], 0]
-            step_terms(lists, tree.key_features, first_term, first_term + tree.spans[slots[j], 1])
+            count = add_to_gradient(lists, terms[j], -own * weight / (2 * prepared.squared_length), touched, count)
+        step_terms(lists, touched, count)
         lists.counters[LESSONS] += 1
         learned += 1
     return learned
