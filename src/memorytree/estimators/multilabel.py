@@ -30,8 +30,8 @@ BATCH = 256
 LESSONS = 2
 # Label sets overlap by degrees, so the softmax over memories is to be a soft one.
 TEMPERATURE = 5.0
-# With this many memories to have a say, the lists of a row's six heaviest terms bring enough to choose from.
-HOMES = 6
+# With this many memories to have a say, the lists of a row's five heaviest terms bring enough to choose from.
+HOMES = 5
 # Cosines in a learned space lie close together; powers of exp(DENSE_SHARPNESS (cosine - 1)) tell them apart.
 DENSE_SHARPNESS = 3.0
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
@@ -81,7 +81,7 @@ class MemoryTreeMultilabelClassifier(Remembering):
         *,
         target: str = "hamming",
         passes: int = 6,
-        neighbors: int = 48,
+        neighbors: int = 56,
         beam: int | None = None,
         capacity: int | None = None,
         verbose: int = 0,
