@@ -19,7 +19,7 @@ BENCHMARKS = {
     "sparse": "Vowpal Wabbit's memory tree, TF-IDF keys",
     "recall": "exact scan and hnswlib: recall against time, and building",
     "learning": "the classifier: error, query and fit time beside exact 1-NN and Vowpal Wabbit",
-    "elsewhere": "the classifier on other data: beside 1-NN and logistic regression",
+    "elsewhere": "the classifiers on other data: beside exact neighbours and logistic regression",
     "rewards": "the classifier taught by rewards only, and its controls",
     "multilabel": "the multi-label classifier, its controls, and its peers",
     "retrieval": "images by captions: beside exact search and a ridge map, with shuffled rewards",

@@ -13,6 +13,7 @@ logistic regression for each label, on scaled rows. Figures are the share of row
 brackets the number of wrong labels a row. "Behind" is the first above that of the better of the two.
 """
 
+import warnings
 from collections.abc import Callable
 from statistics import mean, stdev
 
@@ -193,7 +194,7 @@ def several_labels(report: Report, job: Job) -> None:
         "rows",
         "features",
         "labels",
-        "memorytree",
+        "error",
         "± over seeds",
         "20 neighbours",
         "logistic regression",
@@ -228,7 +229,7 @@ def rival_chances(train, labels, test) -> dict[str, np.ndarray]:
     scale = StandardScaler(with_mean=not sparse)
     vote = KNeighborsRegressor(20, metric="cosine") if sparse else make_pipeline(scale, KNeighborsRegressor(20))
     linear = make_pipeline(scale, OneVsRestClassifier(LogisticRegression(max_iter=1000)))
-    return {
-        "20 neighbours": vote.fit(train, truth).predict(test),
-        "logistic regression": linear.fit(train, truth).predict_proba(test),
-    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of labels that no training row has
+        chances = linear.fit(train, truth).predict_proba(test)
+    return {"20 neighbours": vote.fit(train, truth).predict(test), "logistic regression": chances}
