@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -134,6 +135,66 @@ def test_threads_that_filter_beside_a_writer_see_memories_once_and_whole(tmp_pat
         for reader in readers:
             reader.join()
     assert not failures, failures[0]
+
+
+def test_nobody_goes_on_with_an_image_that_was_left_half_way(tmp_path):
+    X, failures = matrix(40), []
+    with memorytree.open(tmp_path / "store", seed=0) as store:
+        for i, x in enumerate(X):
+            store.insert(x, i, metadata={"all": True}, ttl=1000)
+        tree, begun = store._image.tree, threading.Event()
+
+        def fails(*args, insert_many=tree.insert_many, **options):
+            tree.insert_many = insert_many
+            begun.set()
+            time.sleep(0.2)  # until the other thread waits for its turn
+            raise MemoryError
+
+        def ask():
+            try:
+                store.query(X[0])
+            except MemoryError as error:
+                failures.append(error)
+
+        tree.insert_many = fails
+        reader = threading.Thread(target=ask)
+        reader.start()
+        begun.wait()
+        store.checkpoint()
+        reader.join()
+        assert len(failures) == 1
+        assert len(store) == len(store.matching({"all": True})) == 40
+        store.remove(5)
+        assert store.verify().ok
+    with memorytree.open(tmp_path / "store") as store:
+        assert sorted(store) == [id for id in range(40) if id != 5]
+
+
+def test_a_fork_amid_what_waits_is_told_to_open_the_store_itself(store):
+    for i in range(3):
+        store.insert([float(i)], i)
+    held, done = threading.Event(), threading.Event()
+
+    def hold():
+        with store._image._intake:
+            held.set()
+            done.wait()
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    held.wait()
+    child = os.fork()
+    if child == 0:
+        try:
+            store.get(0)
+        except StoreError:
+            os._exit(7)
+        os._exit(1)
+    _, status = os.waitpid(child, 0)
+    done.set()
+    holder.join()
+    assert os.waitstatus_to_exitcode(status) == 7
+    assert store.get(0) == 0
 
 
 def test_threads_see_every_memory_as_soon_as_it_was_stored(tmp_path):

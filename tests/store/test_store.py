@@ -319,3 +319,20 @@ def test_where_what_waits_cannot_be_taken_in_the_image_is_read_anew(tmp_path, mo
             store.query([1.0])
         assert store.query([1.0], k=3).values == [1, 0, 2]
         assert store.verify().ok
+
+
+def test_whoever_looks_while_memories_are_taken_in_reads_them_from_the_disk(tmp_path, monkeypatch):
+    with memorytree.open(tmp_path / "store", seed=0) as store:
+        for i in range(3):
+            store.insert([float(i)], i)
+        image, seen = store._image, []
+
+        def interrupted(memories, kind, insert=store._image.insert):
+            seen.append(store.get(0))  # as the handler of a signal might, or a scorer of one's own
+            insert(memories, kind)
+
+        monkeypatch.setattr(image, "insert", interrupted)
+        assert image.take_in(store._facts["keys"])
+        assert seen == [0]
+        assert store.query([1.0], k=3).values == [1, 0, 2]
+        assert store.verify().ok

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from threading import Lock
+from threading import RLock
 from typing import Any
 
 import msgpack
@@ -46,7 +46,8 @@ class Image:
         self.tree._answer = partial(StoredHits, self)
         self.weight = 0  # how much has happened since the snapshot this began with
         self.waiting: list[Memory] = []  # stored one by one, and not taken in before somebody looks
-        self._intake = Lock()  # held by whoever adds to these or takes them in
+        self._intake = RLock()  # held by whoever adds to these or takes them in
+        self._whole = True  # not while they are taken in, and never again should that fail half-way
         self._turn = ReadersWriterLock()  # whoever must see tree and records agree reads under it
 
     @classmethod
@@ -153,12 +154,24 @@ class Image:
         with self._intake:
             self.waiting += memories
 
-    def take_in(self, kind: Sequence[Any]) -> None:
-        """Take in the memories that wait: insertions one after another are as one, which takes a tenth of the time."""
-        with self._intake:
-            if self.waiting:
-                self.insert(self.waiting, kind)
-                self.waiting = []
+    def take_in(self, kind: Sequence[Any], seconds: float = -1) -> bool:
+        """Take in the memories that wait: insertions one after another are as one, which takes a tenth of the time.
+
+        Returns whether the image is whole then. It is not if somebody failed to do this, or has not done it for so many
+        seconds; it must then be read anew from the disk.
+        """
+        if not self._intake.acquire(timeout=seconds):
+            return False
+        try:
+            if self.waiting and self._whole:
+                taken = list(self.waiting)
+                self._whole = False
+                self.insert(taken, kind)
+                del self.waiting[: len(taken)]
+                self._whole = True
+            return self._whole
+        finally:
+            self._intake.release()
 
     def _insert_alike(self, memories: list[Memory], kind: Sequence[Any]) -> None:
         """Take in memories that all have as many features."""

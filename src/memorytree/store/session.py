@@ -135,31 +135,35 @@ class Session:
         return bytes(self._facts["identity"])
 
     def _current(self) -> Image:
-        """The image, after everything that another writer has done."""
+        """The image, after everything that was done to the store, here or by another writer."""
         image = self._image
-        if image is not None and not self._reader:
-            self._take_in(image)
+        if image is not None and not self._reader and self._take_in(image):
             return image
         with self._busy:
             if not self._open:
                 raise StoreClosed(f"{self.path} was closed")
+            if self._image is image and not self._reader:
+                self._image = None  # there is none, or it is not whole
             if self._image is None:
                 self._load()
-            elif (version := self._database.version()) != self._version:
+            elif self._reader and (version := self._database.version()) != self._version:
                 self._follow(self._image)
                 self._version = version
             assert self._image is not None
             return self._image
 
-    def _take_in(self, image: Image) -> None:
-        """Let the image take in what waits. Should that go wrong, it is read anew from the disk."""
+    def _take_in(self, image: Image) -> bool:
+        """Let the image take in what waits; whether it is whole then."""
         if not image.waiting:
-            return
-        try:
-            image.take_in(self._facts["keys"])
-        except BaseException:
-            self._image = None
-            raise
+            return True
+        if os.getpid() == self._owner:
+            return image.take_in(self._facts["keys"])
+        if not image.take_in(self._facts["keys"], seconds=1):
+            raise self._forked()
+        return True
+
+    def _forked(self) -> StoreError:
+        return StoreError(f"{self.path} was opened by process {self._owner}; a fork of it must open the store itself")
 
     def _follow(self, image: Image) -> None:
         """Do what a writer has done. Whatever goes wrong half-way, the image is then read anew."""
@@ -186,13 +190,13 @@ class Session:
         if self._reader:
             raise ReadOnlyStore(f"{self.path} was opened for reading")
         if os.getpid() != self._owner:
-            raise StoreError(f"{self.path} was opened by process {self._owner}; a fork of it must open the store itself")
+            raise self._forked()
         with self._busy:
             image = self._image
             if image is None or not patient:
                 image = self._current()
             try:
-                self._forget_expired(image)
+                image = self._forget_expired(image)
                 yield image
             except MemoryTreeError:
                 if self._last != image.at:
@@ -204,14 +208,16 @@ class Session:
             if image.weight > max(OFTEN_ENOUGH, len(image.tree)):
                 self._snapshot_quietly(image)
 
-    def _forget_expired(self, image: Image) -> None:
+    def _forget_expired(self, image: Image) -> Image:
+        """Let go of the memories that have expired; returns the image."""
         now = time.time()
         if image.records.next_expiry <= now:
-            self._take_in(image)
+            image = self._current()
             expired = image.records.expired(now)
             if expired:
                 self._remove(image, expired)
             image.records.look_ahead()
+        return image
 
     def _remove(self, image: Image, ids: list[int]) -> None:
         """Forget memories that are there."""
@@ -262,9 +268,8 @@ class Session:
             self._snapshot(image)
 
     def _snapshot(self, image: Image) -> None:
-        if image.at == 0:
+        if image.at == 0 or not self._take_in(image):
             return
-        self._take_in(image)
         path = snapshots.path_for(self.path / SNAPSHOTS, image.at)
         if path.exists() and not any(snapshots.damage(path)):
             return

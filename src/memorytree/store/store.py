@@ -224,13 +224,14 @@ class MemoryStore(Session):
             next_id=next_id,
             facts=None if "keys" in self._facts else {"keys": list(kind)},
         )
-        if patient:
-            image.let_wait(memories)
-            if len(image.waiting) >= PATIENCE:
-                self._take_in(image)
-        else:
+        if not patient:
             image.insert(memories, kind)
+            image.at = event.at
+            return ids
+        image.let_wait(memories)
         image.at = event.at
+        if len(image.waiting) >= PATIENCE:
+            self._current()
         return ids
 
     def _take_ids(self, ids: list[int]) -> tuple[list[int], int]:
