@@ -150,20 +150,13 @@ def run(job: Job) -> Report:
     return report
 
 
+def columns_for(answers: str, *peers: str) -> list[str]:
+    return ["", "rows", "features", answers, "error", "± over seeds", *peers, "behind"]
+
+
 def one_label(report: Report, job: Job) -> None:
     seeds = job.seeds()
-    columns = [
-        "",
-        "rows",
-        "features",
-        "classes",
-        "error",
-        "± over seeds",
-        "1-NN",
-        "1-NN, scaled",
-        "logistic regression",
-        "behind",
-    ]
+    columns = columns_for("classes", "1-NN", "1-NN, scaled", "logistic regression")
     table = Table(f"MemoryTreeClassifier, default settings, {len(seeds)} splits", columns)
     for name, make in SETS.items():
         errors: dict[str, list[float]] = {}
@@ -189,17 +182,7 @@ def one_label(report: Report, job: Job) -> None:
 
 def several_labels(report: Report, job: Job) -> None:
     seeds = job.seeds()
-    columns = [
-        "",
-        "rows",
-        "features",
-        "labels",
-        "error",
-        "± over seeds",
-        "20 neighbours",
-        "logistic regression",
-        "behind",
-    ]
+    columns = columns_for("labels", "20 neighbours", "logistic regression")
     table = Table(f"MemoryTreeMultilabelClassifier, default settings, {len(seeds)} splits", columns)
     for name, make in LABEL_SETS.items():
         found: dict[str, list[tuple[float, float]]] = {}

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from memorytree.errors import InvalidOption
 from memorytree.estimators import labels as module
 from memorytree.estimators.label_sets import LabelNames, SetsById, taken
-from memorytree.estimators.labels import BINS, CANDIDATES, COST, LabelModel
+from memorytree.estimators.labels import BINS, COST, LabelModel
 from memorytree.estimators.multilabel import halves
+from memorytree.estimators.votes import CANDIDATES
 
 LABELS, MEMORIES, FEATURES = 7, 12, 9
 

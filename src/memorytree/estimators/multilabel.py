@@ -14,9 +14,10 @@ from memorytree.cores import ENOUGH_KEYS
 from memorytree.engine.state import NONE
 from memorytree.errors import InvalidOption
 from memorytree.estimators.label_sets import LabelNames, SetsById, taken
-from memorytree.estimators.labels import CANDIDATES, LabelModel
+from memorytree.estimators.labels import LabelModel
 from memorytree.estimators.metrics import micro_f1
 from memorytree.estimators.remembering import Remembering, all_or_nothing
+from memorytree.estimators.votes import CANDIDATES
 from memorytree.hits import HitMatrix
 from memorytree.options import whole
 from memorytree.progress import track
