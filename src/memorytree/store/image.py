@@ -155,7 +155,7 @@ class Image:
             self.waiting += memories
 
     def take_in(self, kind: Sequence[Any], seconds: float = -1) -> bool:
-        """Take in the memories that wait: insertions one after another are as one, which takes a tenth of the time.
+        """Take in the memories that wait: insertions one after another are as one, which takes less time.
 
         Returns whether the image is whole then. It is not if somebody failed to do this, or has not done it for so many
         seconds; it must then be read anew from the disk.
