@@ -1,28 +1,22 @@
 """Scores of labels where a row has several: votes of the memories that a query returned, and one-against-some weights.
 
 Only the labels that the returned memories carry are looked at, at most `CANDIDATES` of them, those with the most votes.
-Figures speak for a label: its linear score; its share of the votes, weighted by similarity to the powers 1, 2, 4 and 8, and
-the logarithms of these; its best similarity; how frequent it is. A shared logistic regression mixes them into the
-probability of the label.
-
-The linear weights of a label are those of a support vector machine with squared hinge loss, found by exact steps on one dual
-coefficient at a time: there is no step size. Its negatives are the rows to which memories brought the label in vain. Every
-label has two sets of weights, learned from one half of the rows each, and a prediction takes their mean. So a row can be
-judged, however often it was learned from, by weights that it never touched: this is what the mixture and the threshold learn
-from. A half has weights only for the features of rows that it saw with the label; rows are taken at unit length.
+Figures speak for a label: its linear score (`one_against_some.py`); its share of the votes, weighted by similarity to the
+powers 1, 2, 4 and 8, and the logarithms of these; its best similarity; how frequent it is. A shared logistic regression
+mixes them into the probability of the label.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from memorytree.engine.compile import fast_helper, helper, kernel, prefetch
-from memorytree.engine.sparse import find_from, shrinking, spread
+from memorytree.engine.compile import helper, kernel, prefetch
+from memorytree.engine.sparse import shrinking
 from memorytree.engine.state import NONE
 from memorytree.estimators.classes import with_room
-from memorytree.estimators.tables import FEATURE, FIRST, SIZE, USED, room_for, widen
+from memorytree.estimators.one_against_some import AHEAD, HALVES, bring, fetch, group, linear, plant, solve
 from memorytree.estimators.votes import BEST, CANDIDATES, POWERS, choose, gather, labels_brought
 
 LINEAR, SHARE = 0, 1  # places of the figures: the first two blocks behind the linear score have one for each power
@@ -30,65 +24,9 @@ LOG_SHARE, NEAREST = SHARE + POWERS, SHARE + 2 * POWERS
 FREQUENCY, CONSTANT, FIGURES = NEAREST + 1, NEAREST + 2, NEAREST + 3
 FIRST_MIX = (1.0, *(0.0, 0.0, 0.0, 1.0), *(0.3, 0.3, 0.2, 0.2), 0.0, 0.0, 0.5)
 LEAST_SHARE = 0.01  # what is added to a share before its logarithm is taken
-AHEAD = 3  # how many labels before it is looked at the weights of a label are fetched
-WEIGHTS = 1  # first column of the tables behind the feature: a weight for each half
-COST = 0.5
 HORIZON = 2048  # over how many rows the mixture remembers
 STEADINESS = 5.0  # of the mixture at first
 BINS = 200  # of probabilities, for choosing a threshold
-
-
-@fast_helper
-def judge(tables, bias, label, X, i, scale, half, spreads):
-    """(linear score by the weights of a half, by those of the other half, squared length of what that half knows)."""
-    places, words, numbers, dimension = tables
-    bounds, features, weights = X
-    mine, others, known = 0.0, 0.0, 0.0
-    start, size = places[label, FIRST], places[label, SIZE]
-    if size >= dimension:
-        for j in range(bounds[i], bounds[i + 1]):
-            place = start + features[j]
-            weight = numbers[place, WEIGHTS + half]
-            mine += weights[j] * weight
-            others += weights[j] * numbers[place, WEIGHTS + 1 - half]
-            known += weights[j] * weights[j] if weight != 0 else np.float32(0)
-    elif size > 0:
-        for j in range(bounds[i], bounds[i + 1]):
-            place = find_from(spreads[j - bounds[i]] & (size - 1), words, start, size, features[j])
-            weight = numbers[place, WEIGHTS + half]
-            mine += weights[j] * weight
-            others += weights[j] * numbers[place, WEIGHTS + 1 - half]
-            known += weights[j] * weights[j] if weight != 0 else np.float32(0)
-    return bias[label, half] + scale * mine, bias[label, 1 - half] + scale * others, 1.0 + scale * scale * known
-
-
-@fast_helper
-def linear(tables, label, X, i, spreads):
-    """The linear score of a label by both halves together, of a row as long as it is; an empty place has no weight."""
-    places, words, numbers, dimension = tables
-    bounds, features, weights = X
-    start, size = places[label, FIRST], places[label, SIZE]
-    total = np.float32(0)
-    if size >= dimension:
-        for j in range(bounds[i], bounds[i + 1]):
-            place = start + features[j]
-            total += weights[j] * (numbers[place, WEIGHTS] + numbers[place, WEIGHTS + 1])
-    elif size > 0:
-        for j in range(bounds[i], bounds[i + 1]):
-            place = find_from(spreads[j - bounds[i]] & (size - 1), words, start, size, features[j])
-            total += weights[j] * (numbers[place, WEIGHTS] + numbers[place, WEIGHTS + 1])
-    return np.float64(total)
-
-
-@helper
-def spread_features(X, i, spreads):
-    """What `spread` makes of the features of a row, into an array that is made longer if need be."""
-    bounds, features, _ = X
-    if bounds[i + 1] - bounds[i] > spreads.shape[0]:
-        spreads = np.empty(2 * (bounds[i + 1] - bounds[i]), np.int64)
-    for j in range(bounds[i], bounds[i + 1]):
-        spreads[j - bounds[i]] = spread(features[j])
-    return spreads
 
 
 @helper
@@ -96,24 +34,8 @@ def fetch_labels(tables, bias, counts, labels, chosen, n):
     """Have at hand where the weights of labels lie, and what else is known of these."""
     for c in range(n):
         prefetch(tables[0], labels[chosen[c]] * 3)
-        prefetch(bias, labels[chosen[c]] * 2)
+        prefetch(bias, labels[chosen[c]] * HALVES)
         prefetch(counts, labels[chosen[c]])
-
-
-@helper
-def fetch_weights(tables, labels, chosen, first, last, spreads, features):
-    """Have some weights of labels `first` .. `last` - 1 at hand: each lies elsewhere, but all places are known.
-
-    This is done a few labels ahead: fetched all at once, more would be on their way than a processor keeps track of.
-    """
-    places, words, _, dimension = tables
-    for c in range(first, last):
-        start, size = places[labels[chosen[c]], FIRST], places[labels[chosen[c]], SIZE]
-        if 0 < size < dimension:
-            for j in range(features):
-                home = (start + (spreads[j] & (size - 1))) * words.shape[1]
-                prefetch(words, home)
-                prefetch(words, home + 2 * words.shape[1] - 1)  # and the place behind it, which may be needed as well
 
 
 @helper
@@ -143,22 +65,23 @@ def score_labels(tables, bias, counts, mixture, sets, ids, scores, X, found, cha
     slot_of = np.full(counts.shape[0], NONE, np.int32)
     brought, votes = np.empty(0, np.int64), np.empty((0, POWERS + 1))
     heights, chosen, totals = np.empty(CANDIDATES), np.empty(CANDIDATES, np.int64), np.empty(POWERS)
-    figures, spreads = np.empty((1, FIGURES)), np.empty(0, np.int64)
+    figures = np.empty((1, FIGURES))
     for i in range(ids.shape[0]):
-        spreads = spread_features(X, i, spreads)
         room = labels_brought(ids, i, sets)
         if room > brought.shape[0]:
             brought, votes = np.empty(2 * room, np.int64), np.empty((2 * room, POWERS + 1))
         n = choose(votes, gather(ids, scores, i, sets, slot_of, brought, votes, totals), heights, chosen)
         fetch_labels(tables, bias, counts, brought, chosen, n)
-        scale, features = shrinking(X, i), X[0][i + 1] - X[0][i]
-        fetch_weights(tables, brought, chosen, 0, min(AHEAD, n), spreads, features)
+        scale = shrinking(X, i)
+        # Fetched all at once, more weights would be on their way than a processor keeps track of.
+        for c in range(min(AHEAD, n)):
+            fetch(tables, brought[chosen[c]], X, i)
         for c in range(n):
-            fetch_weights(tables, brought, chosen, c + AHEAD, min(c + AHEAD + 1, n), spreads, features)
+            if c + AHEAD < n:
+                fetch(tables, brought[chosen[c + AHEAD]], X, i)
             label = brought[chosen[c]]
             tell(votes, chosen[c], totals, counts[label], figures, 0)
-            both = bias[label, 0] + bias[label, 1] + scale * linear(tables, label, X, i, spreads)
-            figures[0, LINEAR] = 0.5 * both
+            figures[0, LINEAR] = linear(tables, bias, label, X, i, scale)
             probability = chance(mixture, figures, 0)
             place = c
             while place > 0 and chances[i, place - 1] < probability:
@@ -167,30 +90,6 @@ def score_labels(tables, bias, counts, mixture, sets, ids, scores, X, found, cha
             chances[i, place], found[i, place] = probability, label
         for c in range(n, CANDIDATES):
             chances[i, c], found[i, c] = 0.0, NONE
-
-
-@helper
-def add_row(tables, top, bias, label, X, i, scale, half, right, change, spreads):
-    """Add `change` times a row to the weights of a half; only a row that has the label brings it features that are new."""
-    places, words, numbers, dimension = tables
-    bounds, features, weights = X
-    bias[label, half] += change
-    if right:
-        widen(places, words, top, label, bounds[i + 1] - bounds[i], dimension)
-    start, size = places[label, FIRST], places[label, SIZE]
-    if size == 0:
-        return
-    change *= scale
-    for j in range(bounds[i], bounds[i + 1]):
-        if size >= dimension:
-            place = start + features[j]
-        else:
-            place = find_from(spreads[j - bounds[i]] & (size - 1), words, start, size, features[j])
-        if right and words[place, FEATURE] == NONE:
-            words[place, FEATURE] = features[j]
-            places[label, USED] += 1
-        if right or numbers[place, WEIGHTS + half] != 0:
-            numbers[place, WEIGHTS + half] += change * weights[j]
 
 
 @helper
@@ -207,72 +106,22 @@ def note(mixture, gradient, curvature, outcomes, figures, f, right):
 
 
 @kernel
-def learn_labels(
-    tables, top, bias, counts, mixture, gradient, curvature, outcomes,
-    sets, ids, scores, truth, X, rows, halves, stored, alphas, spots, at,
-):  # fmt: skip
-    """Learn from the true labels of queries rows[at], rows[at + 1] ...
-
-    spots[i] is where the dual coefficients of query i begin among `alphas`: first those of the labels that memories bring,
-    then those of the true labels that they do not. `stored` tells whether a row is counted among those of its labels.
-    Returns the first place in `rows` for which the pool has no room left.
-    """
-    places, words, _, dimension = tables
+def mix_labels(counts, mixture, gradient, curvature, outcomes, sets, ids, scores, right, others, rows, stored):
+    """Note what the mixture makes of the labels that memories brought to some rows; `stored`: these are counted already."""
     slot_of = np.full(counts.shape[0], NONE, np.int32)
     brought, votes = np.empty(0, np.int64), np.empty((0, POWERS + 1))
     heights, chosen, totals = np.empty(CANDIDATES), np.empty(CANDIDATES, np.int64), np.empty(POWERS)
-    figures, spreads = np.empty((1, FIGURES)), np.empty(0, np.int64)
-    while at < rows.shape[0]:
-        i = rows[at]
-        spreads = spread_features(X, i, spreads)
-        bounds, true_labels = truth
-        room = top[0]
-        for t in range(bounds[i], bounds[i + 1]):
-            room += room_for(places, true_labels[t], X[0][i + 1] - X[0][i], dimension)
-        if room > words.shape[0]:
-            return at
-        room = labels_brought(ids, i, sets) + 1
+    figures = np.empty((1, FIGURES))
+    for i in rows:
+        room = labels_brought(ids, i, sets)
         if room > brought.shape[0]:
             brought, votes = np.empty(2 * room, np.int64), np.empty((2 * room, POWERS + 1))
         n = choose(votes, gather(ids, scores, i, sets, slot_of, brought, votes, totals), heights, chosen)
-        fetch_labels(tables, bias, counts, brought, chosen, n)
-        features = X[0][i + 1] - X[0][i]
-        fetch_weights(tables, brought, chosen, 0, min(AHEAD, n), spreads, features)
-        for t in range(bounds[i], bounds[i + 1]):
-            slot_of[true_labels[t]] = 1
-        scale, half = shrinking(X, i), halves[i]
-        squared_length = 2.0 if scale > 0 else 1.0
         for c in range(n):
-            fetch_weights(tables, brought, chosen, c + AHEAD, min(c + AHEAD + 1, n), spreads, features)
-            label = brought[chosen[c]]
-            right = slot_of[label] != NONE
-            slot_of[label] = NONE
-            mine, others, known = judge(tables, bias, label, X, i, scale, half, spreads)
-            tell(votes, chosen[c], totals, counts[label] - (1 if right and stored else 0), figures, 0)
-            figures[0, LINEAR] = others
-            note(mixture, gradient, curvature, outcomes, figures, 0, right)
-            alpha, side = alphas[spots[i] + c], 1.0 if right else -1.0
-            slack = 1.0 / (2.0 * COST)
-            better = alpha - (side * mine - 1.0 + alpha * slack) / ((squared_length if right else known) + slack)
-            change = max(better, 0.0) - alpha
-            if change != 0:
-                alphas[spots[i] + c] += change
-                add_row(tables, top, bias, label, X, i, scale, half, right, side * change, spreads)
-        spot = spots[i] + n
-        for t in range(bounds[i], bounds[i + 1]):
-            label = true_labels[t]
-            if slot_of[label] == NONE:
-                continue
-            slot_of[label] = NONE
-            mine, _, _ = judge(tables, bias, label, X, i, scale, half, spreads)
-            alpha, slack = alphas[spot], 1.0 / (2.0 * COST)
-            change = max(alpha - (mine - 1.0 + alpha * slack) / (squared_length + slack), 0.0) - alpha
-            if change != 0:
-                alphas[spot] += change
-                add_row(tables, top, bias, label, X, i, scale, half, True, change, spreads)
-            spot += 1
-        at += 1
-    return at
+            count = counts[brought[chosen[c]]] - (1 if right[i, c] and stored else 0)
+            tell(votes, chosen[c], totals, count, figures, 0)
+            figures[0, LINEAR] = others[i, c]
+            note(mixture, gradient, curvature, outcomes, figures, 0, right[i, c])
 
 
 @kernel
@@ -297,15 +146,32 @@ def reward_rows(sets, ids, truth, labels, rewards):
             marked[true_labels[t]] = False
 
 
+class Lesson(NamedTuple):
+    """Queries whose labels are known: what their memories bring, and pairs of rows and labels to learn from."""
+
+    sets: Any  # of each memory its labels
+    ids: np.ndarray  # the memories that were returned
+    scores: np.ndarray
+    X: Any
+    halves: np.ndarray  # which half of the weights each row teaches
+    scales: np.ndarray  # what makes each row as long as one
+    right: np.ndarray  # whether the labels that were brought are right
+    missed: np.ndarray  # how many true labels of each row no memory brought
+    labels: np.ndarray  # that occur in pairs
+    starts: np.ndarray  # where the pairs of each label begin
+    pairs: np.ndarray
+    others: np.ndarray  # the linear score of each label that was brought, by the half that does not learn from the row
+
+
 class LabelModel:
     """What has been learned of the labels; they are numbers here."""
 
     def __init__(self, labels: int, dimension: int) -> None:
         self.dimension = dimension  # how many features there are
         self.places = np.zeros((16, 3), np.int64)
-        self.words = np.empty((1024, WEIGHTS + 2), np.int32)
+        self.words = np.empty((1024, 1 + HALVES), np.int32)
         self.top = np.zeros(1, np.int64)  # how much of the pool is taken
-        self.bias = np.zeros((16, 2), np.float64)
+        self.bias = np.zeros((16, HALVES), np.float64)
         self.counts = np.zeros(16, np.int64)
         self.mixture = np.array(FIRST_MIX)
         self.curvature = STEADINESS * np.eye(FIGURES)
@@ -341,37 +207,38 @@ class LabelModel:
         reward_rows(sets, ids, truth, len(self.counts), rewards)
         return rewards
 
-    def learn(
-        self,
-        sets: Any,
-        ids: np.ndarray,
-        scores: np.ndarray,
-        truth: Any,
-        X: Any,
-        rows: np.ndarray,
-        halves: np.ndarray,
-        stored: bool,
-        alphas: np.ndarray,
-        spots: np.ndarray,
-    ) -> None:
-        """Learn from the true labels of some queries, in the order of `rows`; sets[id]: the labels of a memory."""
-        gradient = np.zeros(FIGURES)
-        self.curvature += min(len(rows) / HORIZON, 0.5) * (STEADINESS * np.eye(FIGURES) - self.curvature)
-        noted = self.outcomes[1].sum()
-        done = 0
-        while True:
-            weights = self._tables, self.top, self.bias, self.counts
-            mixing = self.mixture, gradient, self.curvature, self.outcomes
-            done = learn_labels(*weights, *mixing, sets, ids, scores, truth, X, rows, halves, stored, alphas, spots, done)
-            if done == len(rows):
-                break
+    def lesson(self, sets: Any, ids: np.ndarray, scores: np.ndarray, truth: Any, X: Any, halves: np.ndarray) -> Lesson:
+        """What there is to learn from the true labels of some queries; sets[id]: the labels of a memory."""
+        n, labels = len(ids), len(self.counts)
+        brought, right = np.empty((n, CANDIDATES), np.int32), np.empty((n, CANDIDATES), np.bool_)
+        missed, scales, starts = np.empty(len(truth[1]), np.bool_), np.empty(n), np.empty(labels + 1, np.int64)
+        bring(sets, ids, scores, truth, X, labels, brought, right, missed, scales)
+        unseen = np.diff(np.concatenate([[0], np.cumsum(missed)])[truth[0]])
+        pairs = group(brought, missed, truth, starts)
+        occurring, planted = np.flatnonzero(np.diff(starts)), 0
+        while (planted := plant(self._tables, self.top, occurring, starts, pairs, right, X, halves, planted)) < len(pairs):
             # Nothing is written to the new half before it is used, so it takes no memory until then.
             wider = np.empty((2 * len(self.words), self.words.shape[1]), np.int32)
             wider[: len(self.words)] = self.words
             self.words = wider
-        self.missed += int((truth[0][rows + 1] - truth[0][rows]).sum() - (self.outcomes[1].sum() - noted))
+        others = np.zeros((n, CANDIDATES), np.float32)
+        return Lesson(sets, ids, scores, X, halves, scales, right, unseen, occurring, starts, pairs, others)
+
+    def learn(self, lesson: Lesson, labels: np.ndarray, passes: int, seed: int) -> None:
+        """Learn the weights of some labels."""
+        _, _, _, X, halves, scales, right, _, _, starts, pairs, others = lesson
+        solve(self._tables, self.bias, labels, starts, pairs, right, X, scales, halves, passes, seed, others)
+
+    def mix(self, lesson: Lesson, rows: np.ndarray, stored: bool) -> None:
+        """Learn to mix the figures from some rows of a lesson; `stored`: they are counted among those of their labels."""
+        gradient = np.zeros(FIGURES)
+        self.curvature += min(len(rows) / HORIZON, 0.5) * (STEADINESS * np.eye(FIGURES) - self.curvature)
+        mixing = self.mixture, gradient, self.curvature, self.outcomes
+        sets, ids, scores, *_ = lesson
+        mix_labels(self.counts, *mixing, sets, ids, scores, lesson.right, lesson.others, rows, stored)
         # A step of Newton's method, by the curvature of the rows of late.
         self.mixture -= np.clip(np.linalg.solve(self.curvature, gradient), -1, 1)
+        self.missed += int(lesson.missed[rows].sum())
 
     def score(self, sets: Any, ids: np.ndarray, scores: np.ndarray, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """For each query the labels that its memories bring (-1 behind the last) and their probabilities, highest first."""

@@ -27,8 +27,12 @@ from memorytree.tree import MemoryTree
 TARGETS = ("hamming", "f1")
 # Rows that are looked at together before any of them teaches.
 BATCH = 256
-# How often `fit` goes over the rows to teach the memory.
-LESSONS = 2
+# How the figures of a label are mixed is learned from so many rows at the most, going over them so often.
+MIXED, MIXING = 16_384, 2
+# How often the weights of labels learn from a batch of rows that come once.
+VISITS = 3
+# So many pairs of rows and labels are learned from between two steps of a progress bar.
+PAIRS = 2**17
 # Label sets overlap by degrees, so the softmax over memories is to be a soft one.
 TEMPERATURE = 5.0
 # With this many memories to have a say, the lists of a row's five heaviest terms bring enough to choose from.
@@ -118,9 +122,7 @@ class MemoryTreeMultilabelClassifier(Remembering):
         # Stored in a random order, whatever order the rows came in; a row's id is its number all the same.
         order = self._chance.permutation(X.shape[0])
         self._store(X[order], taken(sets, order), order)
-        for number, (begins, rows) in enumerate(self._batches(X.shape[0], "teaching the memory", LESSONS)):
-            if begins and number:
-                self.memory_.learn()
+        for _, rows in self._batches(X.shape[0], "teaching the memory"):
             self._teach(self._ask(X[rows], rows[:, None]), taken(sets, rows))
         self.memory_.learn()
         self._follow()
@@ -237,27 +239,28 @@ class MemoryTreeMultilabelClassifier(Remembering):
         for _, rows in self._batches(n, "asking the memory"):
             hits = self._ask(X[rows], own[rows][:, None])
             ids[rows], scores[rows] = hits.ids, self._similarities(hits)
-        spots = np.arange(n) * CANDIDATES + sets[0][:-1]
-        alphas = np.zeros(n * CANDIDATES + len(sets[1]), np.float32)
-        question = self._sets.arrays, ids, scores, sets, self._view(X)
-        for begins, rows in self._batches(n, "learning the scores of labels", passes):
+        lesson = self._model.lesson(self._sets.arrays, ids, scores, sets, self._view(X), halves(own))
+        seed = int(self._chance.randint(2**31))
+        steps = np.flatnonzero(np.diff(lesson.starts[lesson.labels] // PAIRS)) + 1
+        for labels in track(np.split(lesson.labels, steps), "learning the weights of labels", bool(self.verbose)):
+            self._model.learn(lesson, labels, passes, seed)
+        some = self._chance.permutation(n)[:MIXED]
+        for begins, rows in self._batches(len(some), "learning to mix them with votes", MIXING):
             if begins:
                 self._model.forget_outcomes()
-            self._model.learn(*question, rows, halves(own), True, alphas, spots)
+            self._model.mix(lesson, some[rows], True)
 
     def _learn_again(self) -> None:
         """Learn the scores of labels once more from all that is remembered."""
         ids = self._own_ids()
         keys = np.stack([self.memory_.key(id) for id in ids.tolist()])
-        self._learn_scores(keys, self._sets.of(ids), ids, 1)
+        self._learn_scores(keys, self._sets.of(ids), ids, VISITS)
 
     def _learn(self, hits: HitMatrix, truth: tuple[np.ndarray, np.ndarray], view: Any, numbers: np.ndarray) -> None:
         """Learn the scores of labels from rows that are not memories yet."""
-        rows = np.arange(len(hits))
-        spots = rows * CANDIDATES + truth[0][:-1]
-        alphas = np.zeros(len(rows) * CANDIDATES + len(truth[1]), np.float32)
-        scores = self._similarities(hits)
-        self._model.learn(self._sets.arrays, hits.ids, scores, truth, view, rows, halves(numbers), False, alphas, spots)
+        lesson = self._model.lesson(self._sets.arrays, hits.ids, self._similarities(hits), truth, view, halves(numbers))
+        self._model.learn(lesson, lesson.labels, VISITS, int(numbers[0]))
+        self._model.mix(lesson, np.arange(len(hits)), False)
 
     # ---- predicting
 

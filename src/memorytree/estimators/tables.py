@@ -2,8 +2,8 @@
 
 A row of the pool is a feature followed by the numbers that are kept for it; `words` and `numbers` are the same memory as
 integers and as floats. Room is taken only for labels and features that occur together. A table that has outgrown its place
-moves to the end of the pool; what it leaves behind is a fraction of what it takes. A table that has come near the number of
-all features (`dimension`) gets a place for each of them instead, at its number: there is nothing to search then.
+moves to the end of the pool, and the last one stays there. A table that has come near the number of all features
+(`dimension`) gets a place for each of them instead, at its number: there is nothing to search then.
 """
 
 import numpy as np
@@ -61,6 +61,12 @@ def widen(places, words, top, label, more, dimension):
             target = find(words, first, size, words[place, FEATURE], dimension)
             for column in range(words.shape[1]):
                 words[target, column] = words[place, column]
+    if old_size > 0 and old + old_size == first:  # it was the last: nothing is left behind
+        for place in range(size):
+            for column in range(words.shape[1]):
+                words[old + place, column] = words[first + place, column]
+        first = old
+        top[0] = old + size
     places[label, FIRST], places[label, SIZE] = first, size
 
 

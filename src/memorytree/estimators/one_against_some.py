@@ -1,0 +1,236 @@
+"""One against some: linear weights for each label, learned from the rows that have it and from those to which memories
+brought it in vain.
+
+The weights of a label are those of a support vector machine with squared hinge loss, found by exact steps on one dual
+coefficient at a time: there is no step size. Labels do not know of each other, so they learn one after the other, each from
+all of its rows, while its weights are at hand. Every label has two sets of weights, learned from one half of the rows each,
+and a prediction takes their mean. So a row can be judged, however often it was learned from, by weights that it never
+touched: this is what the mixture and the threshold learn from. A half has weights only for the features of rows that it saw
+with the label; rows are taken at unit length.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from memorytree.engine.compile import fast_helper, helper, kernel, prefetch
+from memorytree.engine.rng import below, seeded
+from memorytree.engine.sparse import find_from, shrinking, spread, sum_of_squares
+from memorytree.engine.state import NONE
+from memorytree.estimators.tables import FIRST, SIZE, place_of, room_for, widen
+from memorytree.estimators.votes import CANDIDATES, POWERS, choose, gather, labels_brought
+
+HALVES = 2
+WEIGHTS = 1  # first column of the tables behind the feature: a weight for each half
+COST = 0.5
+SLACK = 1.0 / (2.0 * COST)
+AHEAD, A_FEW = 3, 4  # how many labels before its turn the weights of a label are fetched, and for how many rows
+KNOWN = np.float32(1e-30)  # the weight, next to nothing, of a feature of which a half has learned nothing yet
+
+
+@helper
+def place_in(tables, label, feature):
+    """The place of a feature among the weights of a label that has any; an empty place has no weight."""
+    places, words, _, dimension = tables
+    start, size = places[label, FIRST], places[label, SIZE]
+    if size >= dimension:
+        return start + feature
+    return find_from(spread(feature) & (size - 1), words, start, size, feature)
+
+
+@helper
+def fetch(tables, label, X, i):
+    """Have the weights of a label for row i at hand."""
+    places, words, _, dimension = tables
+    bounds, features, _ = X
+    start, size = places[label, FIRST], places[label, SIZE]
+    if 0 < size < dimension:
+        for j in range(bounds[i], bounds[i + 1]):
+            home = (start + (spread(features[j]) & (size - 1))) * words.shape[1]
+            prefetch(words, home)
+            prefetch(words, home + 2 * words.shape[1] - 1)  # and the place behind it, which may be needed as well
+
+
+@fast_helper
+def linear(tables, bias, label, X, i, scale):
+    """The linear score of a label: the mean of what both halves say."""
+    bounds, features, weights = X
+    numbers, total = tables[2], np.float32(0)
+    if tables[0][label, SIZE] > 0:
+        for j in range(bounds[i], bounds[i + 1]):
+            place = place_in(tables, label, features[j])
+            total += weights[j] * (numbers[place, WEIGHTS] + numbers[place, WEIGHTS + 1])
+    return 0.5 * (bias[label, 0] + bias[label, 1] + scale * total)
+
+
+@fast_helper
+def linear_by(half, tables, bias, label, X, i, scale):
+    """The same by one half."""
+    bounds, features, weights = X
+    total = np.float32(0)
+    if tables[0][label, SIZE] > 0:
+        for j in range(bounds[i], bounds[i + 1]):
+            total += weights[j] * tables[2][place_in(tables, label, features[j]), WEIGHTS + half]
+    return bias[label, half] + scale * total
+
+
+@helper
+def take_down(tables, label, X, i, scale, half, at, spots, values):
+    """What a half knows of a row, from `at` on: where its weights are in the table, and the row's own; returns the end."""
+    places, words, numbers, _ = tables
+    bounds, features, weights = X
+    if places[label, SIZE] > 0:
+        for j in range(bounds[i], bounds[i + 1]):
+            place = place_in(tables, label, features[j])
+            spots[at] = (place - places[label, FIRST]) * words.shape[1] + WEIGHTS + half
+            values[at] = scale * weights[j]
+            at += 1 if numbers[place, WEIGHTS + half] != 0 else 0
+    return at
+
+
+@fast_helper
+def dot(own, spots, values, first, last):
+    """The score of a row by weights."""
+    total = np.float32(0)
+    for j in range(first, last):
+        total += values[j] * own[spots[j]]
+    return total
+
+
+@helper
+def add(own, spots, values, first, last, change):
+    """Add `change` times a row to weights."""
+    for j in range(first, last):
+        own[spots[j]] += change * values[j]
+
+
+@kernel
+def bring(sets, ids, scores, truth, X, labels, brought, right, missed, scales):
+    """The labels that its memories bring to each query, and which are right; the true ones that they miss; its scale."""
+    slot_of = np.full(labels, NONE, np.int32)
+    found, votes = np.empty(0, np.int64), np.empty((0, POWERS + 1))
+    heights, chosen, totals = np.empty(CANDIDATES), np.empty(CANDIDATES, np.int64), np.empty(POWERS)
+    bounds, true_labels = truth
+    for i in range(ids.shape[0]):
+        scales[i] = shrinking(X, i)
+        room = labels_brought(ids, i, sets)
+        if room > found.shape[0]:
+            found, votes = np.empty(2 * room, np.int64), np.empty((2 * room, POWERS + 1))
+        n = choose(votes, gather(ids, scores, i, sets, slot_of, found, votes, totals), heights, chosen)
+        for t in range(bounds[i], bounds[i + 1]):
+            slot_of[true_labels[t]] = 1
+        for c in range(n):
+            brought[i, c] = found[chosen[c]]
+            right[i, c] = slot_of[brought[i, c]] != NONE
+            slot_of[brought[i, c]] = NONE
+        for c in range(n, CANDIDATES):
+            brought[i, c], right[i, c] = NONE, False
+        for t in range(bounds[i], bounds[i + 1]):
+            missed[t] = slot_of[true_labels[t]] != NONE
+            slot_of[true_labels[t]] = NONE
+
+
+@kernel
+def group(brought, missed, truth, starts):
+    """Pairs of a row and a label, label by label from starts[label] on: the place in `brought`, or -1 - row if missed."""
+    bounds, true_labels = truth
+    starts[:] = 0
+    for i in range(brought.shape[0]):
+        for c in range(CANDIDATES):
+            if brought[i, c] != NONE:
+                starts[brought[i, c] + 1] += 1
+        for t in range(bounds[i], bounds[i + 1]):
+            starts[true_labels[t] + 1] += missed[t]
+    for label in range(starts.shape[0] - 1):
+        starts[label + 1] += starts[label]
+    filled, pairs = starts.copy(), np.empty(starts[-1], np.int64)
+    for i in range(brought.shape[0]):
+        for c in range(CANDIDATES):
+            if brought[i, c] != NONE:
+                pairs[filled[brought[i, c]]] = i * CANDIDATES + c
+                filled[brought[i, c]] += 1
+        for t in range(bounds[i], bounds[i + 1]):
+            if missed[t]:
+                pairs[filled[true_labels[t]]] = -1 - i
+                filled[true_labels[t]] += 1
+    return pairs
+
+
+@helper
+def row_of(pair):
+    """The row of a pair."""
+    return pair // CANDIDATES if pair >= 0 else -1 - pair
+
+
+@helper
+def is_right(pair, right):
+    """Whether the row of a pair has its label."""
+    return pair < 0 or right[pair // CANDIDATES, pair % CANDIDATES]
+
+
+@kernel
+def plant(tables, top, labels, starts, pairs, right, X, halves, begin):
+    """Have the halves know the features of rows that have a label, pairs[begin] and so on; returns where room ends."""
+    places, words, numbers, dimension = tables
+    bounds, features, _ = X
+    for label in labels:
+        for at in range(max(begin, starts[label]), starts[label + 1]):
+            if not is_right(pairs[at], right):
+                continue
+            i = row_of(pairs[at])
+            if top[0] + room_for(places, label, bounds[i + 1] - bounds[i], dimension) > words.shape[0]:
+                return at
+            widen(places, words, top, label, bounds[i + 1] - bounds[i], dimension)
+            for j in range(bounds[i], bounds[i + 1]):
+                place = place_of(places, words, label, features[j], dimension)
+                if numbers[place, WEIGHTS + halves[i]] == 0:
+                    numbers[place, WEIGHTS + halves[i]] = KNOWN
+    return pairs.shape[0]
+
+
+@kernel
+def solve(tables, bias, labels, starts, pairs, right, X, scales, halves, passes, seed, others):
+    """Learn the weights of labels; others[i, c] becomes the score of a pair by the half without row i."""
+    places, words, numbers, _ = tables
+    bounds, flat = X[0], numbers.reshape(-1)
+    order, ends, alphas, lengths = np.empty(0, np.int64), np.empty(1, np.int64), np.empty(0), np.empty(0)
+    spots, values = np.empty(0, np.uint32), np.empty(0, np.float32)
+    for number, label in enumerate(labels):
+        if number + AHEAD < labels.shape[0]:
+            soon = labels[number + AHEAD]
+            for at in range(starts[soon], min(starts[soon] + A_FEW, starts[soon + 1])):
+                fetch(tables, soon, X, row_of(pairs[at]))
+        mine = pairs[starts[label] : starts[label + 1]]
+        n, room = mine.shape[0], 1
+        for pair in mine:
+            room += bounds[row_of(pair) + 1] - bounds[row_of(pair)]
+        if n > order.shape[0]:
+            order, ends = np.empty(2 * n, np.int64), np.empty(2 * n + 1, np.int64)
+            alphas, lengths = np.empty(2 * n), np.empty(2 * n)
+        if room > spots.shape[0]:
+            spots, values = np.empty(2 * room, np.uint32), np.empty(2 * room, np.float32)
+        ends[0] = 0
+        for q in range(n):
+            i = row_of(mine[q])
+            ends[q + 1] = take_down(tables, label, X, i, scales[i], halves[i], ends[q], spots, values)
+            lengths[q] = 1.0 + sum_of_squares(values[ends[q] : ends[q + 1]])
+            order[q], alphas[q] = q, 0.0
+        own = flat[places[label, FIRST] * words.shape[1] :]
+        stream = seeded(seed, n)  # whatever the number of the label
+        for _ in range(passes):
+            for at in range(n):
+                other = at + below(stream, n - at)
+                order[at], order[other] = order[other], order[at]
+                q = order[at]
+                half, side = halves[row_of(mine[q])], 1.0 if is_right(mine[q], right) else -1.0
+                given = side * (bias[label, half] + dot(own, spots, values, ends[q], ends[q + 1]))
+                better = alphas[q] - (given - 1.0 + alphas[q] * SLACK) / (lengths[q] + SLACK)
+                change = max(better, 0.0) - alphas[q]
+                if change != 0:
+                    alphas[q] += change
+                    bias[label, half] += side * change
+                    add(own, spots, values, ends[q], ends[q + 1], np.float32(side * change))
+        for pair in mine:
+            if pair >= 0:
+                i = row_of(pair)
+                others[i, pair % CANDIDATES] = linear_by(1 - halves[i], tables, bias, label, X, i, scales[i])
