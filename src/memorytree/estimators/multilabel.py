@@ -27,8 +27,10 @@ from memorytree.tree import MemoryTree
 TARGETS = ("hamming", "f1")
 # Rows that are looked at together before any of them teaches.
 BATCH = 256
-# How the figures of a label are mixed is learned from so many rows at the most, going over them so often.
-MIXED, MIXING = 16_384, 2
+# How often `fit` goes over the rows to teach the memory: a space takes longer to learn than the weights of terms.
+LESSONS, DENSE_LESSONS = 1, 2
+# How the figures of a label are mixed is learned from no more rows than this; few are gone over up to so many times.
+MIXED, MIXING = 32_768, 6
 # How often the weights of labels learn from a batch of rows that come once.
 VISITS = 3
 # So many pairs of rows and labels are learned from between two steps of a progress bar.
@@ -122,7 +124,10 @@ class MemoryTreeMultilabelClassifier(Remembering):
         # Stored in a random order, whatever order the rows came in; a row's id is its number all the same.
         order = self._chance.permutation(X.shape[0])
         self._store(X[order], taken(sets, order), order)
-        for _, rows in self._batches(X.shape[0], "teaching the memory"):
+        lessons = DENSE_LESSONS if self._dense else LESSONS
+        for number, (begins, rows) in enumerate(self._batches(X.shape[0], "teaching the memory", lessons)):
+            if begins and number:
+                self.memory_.learn()
             self._teach(self._ask(X[rows], rows[:, None]), taken(sets, rows))
         self.memory_.learn()
         self._follow()
@@ -244,8 +249,8 @@ class MemoryTreeMultilabelClassifier(Remembering):
         steps = np.flatnonzero(np.diff(lesson.starts[lesson.labels] // PAIRS)) + 1
         for labels in track(np.split(lesson.labels, steps), "learning the weights of labels", bool(self.verbose)):
             self._model.learn(lesson, labels, passes, seed)
-        some = self._chance.permutation(n)[:MIXED]
-        for begins, rows in self._batches(len(some), "learning to mix them with votes", MIXING):
+        some, often = self._chance.permutation(n)[:MIXED], min(max(MIXED // (3 * n), 2), MIXING)
+        for begins, rows in self._batches(len(some), "learning to mix them with votes", often):
             if begins:
                 self._model.forget_outcomes()
             self._model.mix(lesson, some[rows], True)
