@@ -15,7 +15,7 @@ from memorytree import MemoryTree
 from memorytree.lab.datasets.made import Clusters
 
 DIMENSIONS = 128
-TURNS = 5  # each pair of systems takes turns, and the least counts
+TURNS, TURNS_TO_ASK = 5, 20  # systems take turns, and the least of each counts
 SINGLE_INSERTS = 300
 QUERIES = 2000
 KINDS = ("fact", "task", "note")
@@ -148,7 +148,7 @@ def _queries(report: Report, folder: Path, n: int, job: Job) -> None:
         ],
     }
     least = dict.fromkeys(ways, float("inf"))
-    for _ in range(TURNS):
+    for _ in range(TURNS_TO_ASK):
         for name, way in ways.items():
             least[name] = min(least[name], _both_clocks(way)[1])
     store.close()
