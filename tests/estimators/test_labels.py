@@ -108,7 +108,7 @@ def test_learning_and_scoring_are_those_of_plain_python(dimension, memories, que
     for part in (slice(0, 2), slice(2, n)):  # what comes later builds upon what was learned before
         ids, scores, truth, X = as_arrays(questions[part])
         lesson = model.lesson(sets.arrays, ids, scores, truth, X, half[part])
-        model.learn(lesson, lesson.labels, VISITS, 7)
+        model.learn(lesson, (0, len(lesson.labels)), VISITS, 7)
         model.mix(lesson, np.arange(len(ids)), False)
         met = {}
         for i, (row, labels, hits) in enumerate(questions[part], part.start):

@@ -156,9 +156,9 @@ class Lesson(NamedTuple):
     halves: np.ndarray  # which half of the weights each row teaches
     scales: np.ndarray  # what makes each row as long as one
     right: np.ndarray  # whether the labels that were brought are right
-    missed: np.ndarray  # how many true labels of each row no memory brought
-    labels: np.ndarray  # that occur in pairs
-    starts: np.ndarray  # where the pairs of each label begin
+    misses: np.ndarray  # how many true labels of each row are not among those that were brought
+    labels: np.ndarray  # all that occur in pairs
+    starts: np.ndarray  # where the pairs of each of them begin
     pairs: np.ndarray
     others: np.ndarray  # the linear score of each label that was brought, by the half that does not learn from the row
 
@@ -176,7 +176,7 @@ class LabelModel:
         self.mixture = np.array(FIRST_MIX)
         self.curvature = STEADINESS * np.eye(FIGURES)
         self.outcomes = np.zeros((2, BINS))  # how many wrong and right labels had which probability
-        self.missed = 0  # true labels that no memory brought
+        self.missed = 0  # true labels that were no candidates
         self.make_room(labels)
 
     @property
@@ -209,36 +209,38 @@ class LabelModel:
 
     def lesson(self, sets: Any, ids: np.ndarray, scores: np.ndarray, truth: Any, X: Any, halves: np.ndarray) -> Lesson:
         """What there is to learn from the true labels of some queries; sets[id]: the labels of a memory."""
-        n, labels = len(ids), len(self.counts)
+        n = len(ids)
         brought, right = np.empty((n, CANDIDATES), np.int32), np.empty((n, CANDIDATES), np.bool_)
-        missed, scales, starts = np.empty(len(truth[1]), np.bool_), np.empty(n), np.empty(labels + 1, np.int64)
-        bring(sets, ids, scores, truth, X, labels, brought, right, missed, scales)
-        unseen = np.diff(np.concatenate([[0], np.cumsum(missed)])[truth[0]])
-        pairs = group(brought, missed, truth, starts)
-        occurring, planted = np.flatnonzero(np.diff(starts)), 0
-        while (planted := plant(self._tables, self.top, occurring, starts, pairs, right, X, halves, planted)) < len(pairs):
+        missed, scales = np.empty(len(truth[1]), np.int32), np.empty(n)
+        labels = bring(sets, ids, scores, truth, X, len(self.counts), brought, right, missed, scales)
+        starts = np.empty(len(labels) + 1, np.int64)
+        pairs = group(brought, missed, truth[0], starts)
+        planted = 0
+        while (planted := plant(self._tables, self.top, labels, starts, pairs, right, X, halves, planted)) < len(pairs):
             # Nothing is written to the new half before it is used, so it takes no memory until then.
             wider = np.empty((2 * len(self.words), self.words.shape[1]), np.int32)
             wider[: len(self.words)] = self.words
             self.words = wider
+        misses = np.diff(np.concatenate([[0], np.cumsum(missed != NONE)])[truth[0]])
         others = np.zeros((n, CANDIDATES), np.float32)
-        return Lesson(sets, ids, scores, X, halves, scales, right, unseen, occurring, starts, pairs, others)
+        return Lesson(sets, ids, scores, X, halves, scales, right, misses, labels, starts, pairs, others)
 
-    def learn(self, lesson: Lesson, labels: np.ndarray, passes: int, seed: int) -> None:
-        """Learn the weights of some labels."""
-        _, _, _, X, halves, scales, right, _, _, starts, pairs, others = lesson
-        solve(self._tables, self.bias, labels, starts, pairs, right, X, scales, halves, passes, seed, others)
+    def learn(self, lesson: Lesson, span: tuple[int, int], passes: int, seed: int) -> None:
+        """Learn the weights of lesson.labels[span[0]] .. lesson.labels[span[1] - 1], each once."""
+        pairs = lesson.labels, lesson.starts, lesson.pairs, lesson.right
+        rows = lesson.X, lesson.scales, lesson.halves
+        solve(self._tables, self.bias, *pairs, *rows, *span, passes, seed, lesson.others)
 
     def mix(self, lesson: Lesson, rows: np.ndarray, stored: bool) -> None:
         """Learn to mix the figures from some rows of a lesson; `stored`: they are counted among those of their labels."""
         gradient = np.zeros(FIGURES)
         self.curvature += min(len(rows) / HORIZON, 0.5) * (STEADINESS * np.eye(FIGURES) - self.curvature)
         mixing = self.mixture, gradient, self.curvature, self.outcomes
-        sets, ids, scores, *_ = lesson
-        mix_labels(self.counts, *mixing, sets, ids, scores, lesson.right, lesson.others, rows, stored)
+        hits = lesson.sets, lesson.ids, lesson.scores
+        mix_labels(self.counts, *mixing, *hits, lesson.right, lesson.others, rows, stored)
         # A step of Newton's method, by the curvature of the rows of late.
         self.mixture -= np.clip(np.linalg.solve(self.curvature, gradient), -1, 1)
-        self.missed += int(lesson.missed[rows].sum())
+        self.missed += int(lesson.misses[rows].sum())
 
     def score(self, sets: Any, ids: np.ndarray, scores: np.ndarray, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """For each query the labels that its memories bring (-1 behind the last) and their probabilities, highest first."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from copy import deepcopy
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -29,9 +30,10 @@ TARGETS = ("hamming", "f1")
 BATCH = 256
 # How often `fit` goes over the rows to teach the memory: a space takes longer to learn than the weights of terms.
 LESSONS, DENSE_LESSONS = 1, 2
-# How the figures of a label are mixed is learned from no more rows than this; few are gone over up to so many times.
+# How the figures of a label are mixed is learned from no more rows than this; they are gone over twice, few of them up to
+# so many times.
 MIXED, MIXING = 32_768, 6
-# How often the weights of labels learn from a batch of rows that come once.
+# How often the weights of labels go over a batch of rows that come once, or over all memories once more.
 VISITS = 3
 # So many pairs of rows and labels are learned from between two steps of a progress bar.
 PAIRS = 2**17
@@ -59,7 +61,7 @@ class MemoryTreeMultilabelClassifier(Remembering):
         target: what `predict` is to be good at: "hamming" (few labels wrong: those with a probability above one half) or
             "f1" (the F1 score of all decisions: the threshold that was best on training rows, judged by weights that had
             not learned from them).
-        passes: how often `fit` goes over the rows to learn the scores of labels.
+        passes: how often `fit` goes over the rows to learn the linear weights of labels.
         neighbors: how many memories have a say.
         beam: how many leaves are looked into, by default 2.5 log2(n); for sparse rows how many times as many term lists as
             usual, by default once.
@@ -246,9 +248,9 @@ class MemoryTreeMultilabelClassifier(Remembering):
             ids[rows], scores[rows] = hits.ids, self._similarities(hits)
         lesson = self._model.lesson(self._sets.arrays, ids, scores, sets, self._view(X), halves(own))
         seed = int(self._chance.randint(2**31))
-        steps = np.flatnonzero(np.diff(lesson.starts[lesson.labels] // PAIRS)) + 1
-        for labels in track(np.split(lesson.labels, steps), "learning the weights of labels", bool(self.verbose)):
-            self._model.learn(lesson, labels, passes, seed)
+        edges = np.unique(np.searchsorted(lesson.starts, [*range(0, len(lesson.pairs), PAIRS), len(lesson.pairs)])).tolist()
+        for span in track(list(pairwise(edges)), "learning the weights of labels", bool(self.verbose)):
+            self._model.learn(lesson, span, passes, seed)
         some, often = self._chance.permutation(n)[:MIXED], min(max(MIXED // (3 * n), 2), MIXING)
         for begins, rows in self._batches(len(some), "learning to mix them with votes", often):
             if begins:
@@ -264,7 +266,7 @@ class MemoryTreeMultilabelClassifier(Remembering):
     def _learn(self, hits: HitMatrix, truth: tuple[np.ndarray, np.ndarray], view: Any, numbers: np.ndarray) -> None:
         """Learn the scores of labels from rows that are not memories yet."""
         lesson = self._model.lesson(self._sets.arrays, hits.ids, self._similarities(hits), truth, view, halves(numbers))
-        self._model.learn(lesson, lesson.labels, VISITS, int(numbers[0]))
+        self._model.learn(lesson, (0, len(lesson.labels)), VISITS, int(numbers[0]))
         self._model.mix(lesson, np.arange(len(hits)), False)
 
     # ---- predicting

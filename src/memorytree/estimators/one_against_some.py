@@ -104,10 +104,24 @@ def add(own, spots, values, first, last, change):
         own[spots[j]] += change * values[j]
 
 
+@helper
+def give_number(label, number_of, labels, met):
+    """Have a label numbered; returns how many are."""
+    if number_of[label] != NONE:
+        return met
+    number_of[label], labels[met] = met, label
+    return met + 1
+
+
 @kernel
-def bring(sets, ids, scores, truth, X, labels, brought, right, missed, scales):
-    """The labels that its memories bring to each query, and which are right; the true ones that they miss; its scale."""
-    slot_of = np.full(labels, NONE, np.int32)
+def bring(sets, ids, scores, truth, X, most, brought, right, missed, scales):
+    """The labels that its memories bring to each query, and which are right; the true ones that they miss; its scale.
+
+    All that occur are numbered in the order in which they are met; `brought` and `missed` hold these numbers (NONE for no
+    label, or for one that was not missed). Returns the labels by number.
+    """
+    slot_of, number_of = np.full(most, NONE, np.int32), np.full(most, NONE, np.int32)
+    labels, met = np.empty(min(most, brought.size + missed.shape[0]), np.int64), 0
     found, votes = np.empty(0, np.int64), np.empty((0, POWERS + 1))
     heights, chosen, totals = np.empty(CANDIDATES), np.empty(CANDIDATES, np.int64), np.empty(POWERS)
     bounds, true_labels = truth
@@ -120,27 +134,32 @@ def bring(sets, ids, scores, truth, X, labels, brought, right, missed, scales):
         for t in range(bounds[i], bounds[i + 1]):
             slot_of[true_labels[t]] = 1
         for c in range(n):
-            brought[i, c] = found[chosen[c]]
-            right[i, c] = slot_of[brought[i, c]] != NONE
-            slot_of[brought[i, c]] = NONE
+            label = found[chosen[c]]
+            met = give_number(label, number_of, labels, met)
+            brought[i, c], right[i, c] = number_of[label], slot_of[label] != NONE
+            slot_of[label] = NONE
         for c in range(n, CANDIDATES):
             brought[i, c], right[i, c] = NONE, False
         for t in range(bounds[i], bounds[i + 1]):
-            missed[t] = slot_of[true_labels[t]] != NONE
-            slot_of[true_labels[t]] = NONE
+            label, missed[t] = true_labels[t], NONE
+            if slot_of[label] != NONE:
+                met = give_number(label, number_of, labels, met)
+                missed[t] = number_of[label]
+            slot_of[label] = NONE
+    return labels[:met]
 
 
 @kernel
-def group(brought, missed, truth, starts):
-    """Pairs of a row and a label, label by label from starts[label] on: the place in `brought`, or -1 - row if missed."""
-    bounds, true_labels = truth
+def group(brought, missed, bounds, starts):
+    """Pairs of a row and a label, by the number of the label from starts[number] on: a place in `brought`, or -1 - row."""
     starts[:] = 0
     for i in range(brought.shape[0]):
         for c in range(CANDIDATES):
             if brought[i, c] != NONE:
                 starts[brought[i, c] + 1] += 1
         for t in range(bounds[i], bounds[i + 1]):
-            starts[true_labels[t] + 1] += missed[t]
+            if missed[t] != NONE:
+                starts[missed[t] + 1] += 1
     for label in range(starts.shape[0] - 1):
         starts[label + 1] += starts[label]
     filled, pairs = starts.copy(), np.empty(starts[-1], np.int64)
@@ -150,9 +169,9 @@ def group(brought, missed, truth, starts):
                 pairs[filled[brought[i, c]]] = i * CANDIDATES + c
                 filled[brought[i, c]] += 1
         for t in range(bounds[i], bounds[i + 1]):
-            if missed[t]:
-                pairs[filled[true_labels[t]]] = -1 - i
-                filled[true_labels[t]] += 1
+            if missed[t] != NONE:
+                pairs[filled[missed[t]]] = -1 - i
+                filled[missed[t]] += 1
     return pairs
 
 
@@ -173,8 +192,8 @@ def plant(tables, top, labels, starts, pairs, right, X, halves, begin):
     """Have the halves know the features of rows that have a label, pairs[begin] and so on; returns where room ends."""
     places, words, numbers, dimension = tables
     bounds, features, _ = X
-    for label in labels:
-        for at in range(max(begin, starts[label]), starts[label + 1]):
+    for number, label in enumerate(labels):
+        for at in range(max(begin, starts[number]), starts[number + 1]):
             if not is_right(pairs[at], right):
                 continue
             i = row_of(pairs[at])
@@ -189,18 +208,18 @@ def plant(tables, top, labels, starts, pairs, right, X, halves, begin):
 
 
 @kernel
-def solve(tables, bias, labels, starts, pairs, right, X, scales, halves, passes, seed, others):
-    """Learn the weights of labels; others[i, c] becomes the score of a pair by the half without row i."""
+def solve(tables, bias, labels, starts, pairs, right, X, scales, halves, first, last, passes, seed, others):
+    """Learn the weights of labels[first] .. labels[last - 1]; others[i, c] becomes the score by the half without row i."""
     places, words, numbers, _ = tables
     bounds, flat = X[0], numbers.reshape(-1)
     order, ends, alphas, lengths = np.empty(0, np.int64), np.empty(1, np.int64), np.empty(0), np.empty(0)
     spots, values = np.empty(0, np.uint32), np.empty(0, np.float32)
-    for number, label in enumerate(labels):
-        if number + AHEAD < labels.shape[0]:
-            soon = labels[number + AHEAD]
+    for number in range(first, last):
+        soon = number + AHEAD
+        if soon < last:
             for at in range(starts[soon], min(starts[soon] + A_FEW, starts[soon + 1])):
-                fetch(tables, soon, X, row_of(pairs[at]))
-        mine = pairs[starts[label] : starts[label + 1]]
+                fetch(tables, labels[soon], X, row_of(pairs[at]))
+        label, mine = labels[number], pairs[starts[number] : starts[number + 1]]
         n, room = mine.shape[0], 1
         for pair in mine:
             room += bounds[row_of(pair) + 1] - bounds[row_of(pair)]
@@ -230,6 +249,9 @@ def solve(tables, bias, labels, starts, pairs, right, X, scales, halves, passes,
                     alphas[q] += change
                     bias[label, half] += side * change
                     add(own, spots, values, ends[q], ends[q + 1], np.float32(side * change))
+        for spot in spots[: ends[n]]:
+            if own[spot] == 0:  # learned and unlearned again
+                own[spot] = KNOWN
         for pair in mine:
             if pair >= 0:
                 i = row_of(pair)
