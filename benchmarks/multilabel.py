@@ -5,7 +5,8 @@ HL is the mean number of wrong labels in a row, P@k the share of the first k lab
 means over seeds. A prediction is one of a batch of all test rows, memories sought and all: CPU time on one thread, the least
 of several runs of every seed. Peak is the most memory that the process ever held. Controls, from the same seeds (for yso
 the first two): "shuffled rewards" deals the rewards of every query out to its memories at random, "no rewards" gives none.
-"One pass" is `partial_fit` instead of `fit`: every row is learned from once, before it is stored.
+"One pass" is `partial_fit` instead of `fit`: every row comes once, and is learned from before it is stored (the weights of
+labels go three times over each batch of at most 256 rows).
 Peers: a vote of the exact neighbours (similarity to the 4th power, k = 20, for yso 40), one against all by liblinear
 (bibtex), and Vowpal Wabbit's memory tree with `--oas` (bibtex, one pass, at three rates; ours is compared with the one whose
 loss on the test rows is lowest; below them, with the four passes of the paper's experiments, of which three only update). VW
