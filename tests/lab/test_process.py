@@ -104,6 +104,8 @@ def test_a_peer_that_raises_has_failed(dataset):
     found = plain(measure(f"{OWN}:Raiser", dataset))
     assert found["status"] == "failed"
     assert found["why"].endswith("RuntimeError: the dog ate my weights")
+    assert "own_peers.py:" in found["why"], "where it went wrong"
+    assert os.sep not in found["why"], "results are published: they do not tell where files lie on this machine"
 
 
 def test_a_peer_that_crashes_has_failed(dataset):

@@ -219,6 +219,15 @@ def _end_with(parent: int) -> None:
     os._exit(1)
 
 
+def _told(error: Exception) -> str:
+    """What went wrong and where, by the names of files: results are published, and where files lie is nobody's business."""
+    if isinstance(error, MemoryTreeError):  # raised on purpose, so it says all that is to be said
+        return f"{type(error).__name__}: {error}"
+    trace = traceback.extract_tb(error.__traceback__)
+    steps = (f"{Path(at.filename).name}:{at.lineno}, {at.name}: {at.line}" for at in trace)
+    return "\n".join([*steps, *traceback.format_exception_only(error)]).strip()
+
+
 def main(function: str, file: str, parent: str, cpu_limit: str | None = None) -> None:
     """The child's whole life."""
     global _result_file
@@ -231,9 +240,7 @@ def main(function: str, file: str, parent: str, cpu_limit: str | None = None) ->
         _write({"result": named(function)(json.load(sys.stdin))})
     except Exception as error:
         partial = json.loads(_result_file.read_text()).get("partial") if _result_file.exists() else None
-        # Errors raised on purpose say all that is to be said.
-        own = isinstance(error, MemoryTreeError)
-        _write({"error": f"{type(error).__name__}: {error}" if own else traceback.format_exc(), "partial": partial})
+        _write({"error": _told(error), "partial": partial})
         os._exit(1)
     os._exit(0)  # some peers crash while they are torn down, after the result
 
