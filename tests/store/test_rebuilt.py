@@ -12,7 +12,7 @@ from memorytree.errors import (
     InvalidKey,
 )
 from memorytree.store import repair, verify
-from memorytree.store.database import seal_of
+from memorytree.store.rows import seal_of
 from tests.faults import damage
 from tests.store.conftest import reopened
 from tests.trees import matrix

@@ -11,15 +11,15 @@ import contextlib
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from hashlib import blake2b
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgpack
 
 from memorytree.errors import DamagedStore, StoreError
+from memorytree.store.rows import Event, Lesson, Memory, Reward, State, event_of, is_whole, seal_of
 
 FORMAT = 1
 PAGE_BYTES = 4096
@@ -27,7 +27,6 @@ PAGE_BYTES = 4096
 # log is made that long in one go: a commit that need not lengthen a file waits half as long.
 LOG_BYTES = 1100 * PAGE_BYTES
 COMMITS_BEFORE_LONG_LOG = 64
-DIGEST_RANGE = 2**64
 
 SCHEMA = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value BLOB NOT NULL, seal BLOB NOT NULL) WITHOUT ROWID;
@@ -56,97 +55,6 @@ INSERT_MEMORY = f"INSERT INTO memories VALUES ({', '.join('?' * 11)}, NULL)"
 INSERT_EVENT = f"INSERT INTO events VALUES ({', '.join('?' * 12)})"
 
 SEALED = ("facts", "events", "memories", "lessons", "feedback")
-
-
-class State(NamedTuple):
-    """What the whole amounts to after an event."""
-
-    memories: int = 0
-    rewards: int = 0
-    digest: bytes = bytes(8)
-    next_id: int = 0
-    next_record: int = 1
-    next_lesson: int = 1
-    next_reward: int = 1
-
-
-class Event(NamedTuple):
-    """One operation: its number, what was done, and what the whole then amounts to."""
-
-    at: int
-    kind: str
-    body: bytes
-    time: float
-    state: State
-
-
-def event_of(row: Sequence[Any]) -> Event:
-    """The event in a row of events."""
-    at, kind, body, time, *state, _ = row
-    return Event(at, kind, body, time, State(*state))
-
-
-class Memory(NamedTuple):
-    """One row of memories; `seal` is over all that stands before it."""
-
-    record: int
-    id: int
-    key: bytes
-    value: bytes
-    metadata: bytes | None
-    label: str | int | None
-    features: bytes | None
-    created: float
-    expires: float | None
-    added: int
-    seal: bytes
-
-
-class Lesson(NamedTuple):
-    """What a query was and returned, kept once somebody has rewarded it."""
-
-    lesson: int
-    receipt: bytes
-    body: bytes
-    added: int
-    seal: bytes
-
-
-class Reward(NamedTuple):
-    """The reward of one memory of a lesson."""
-
-    number: int
-    lesson: int
-    memory: int
-    reward: float
-    time: float
-    added: int
-    seal: bytes
-
-
-def seal_of(*fields: Any) -> bytes:
-    """The checksum of a row: eight bytes that depend on every bit of it."""
-    return blake2b(msgpack.packb(fields), digest_size=8).digest()
-
-
-def sealed(kind: Any, *fields: Any) -> Any:
-    """A row of a kind with its seal."""
-    return kind(*fields, seal_of(*fields))
-
-
-def is_whole(row: Sequence[Any]) -> bool:
-    """Whether a row is what was written: its last field is the seal of the others."""
-    try:
-        return bool(seal_of(*row[:-1]) == row[-1])
-    except (TypeError, ValueError, OverflowError):
-        return False
-
-
-def shifted(digest: bytes, gained: Iterable[bytes] = (), lost: Iterable[bytes] = ()) -> bytes:
-    """A digest after some seals have come and others gone."""
-    total = int.from_bytes(digest, "big")
-    total += sum(int.from_bytes(seal, "big") for seal in gained) - sum(int.from_bytes(seal, "big") for seal in lost)
-    return (total % DIGEST_RANGE).to_bytes(8, "big")
 
 
 @contextmanager

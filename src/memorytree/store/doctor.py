@@ -13,9 +13,10 @@ import scipy.sparse
 from memorytree.checks import check_tree
 from memorytree.errors import StoreError
 from memorytree.store import key_codec, snapshots
-from memorytree.store.database import Database, Lesson, Memory, Reward, State, is_whole, shifted
+from memorytree.store.database import Database
 from memorytree.store.image import Image
 from memorytree.store.layout import DATABASE, SNAPSHOTS, check_directory
+from memorytree.store.rows import Lesson, Memory, Reward, State, is_whole, shifted
 
 
 @dataclass

@@ -22,8 +22,8 @@ from memorytree.errors import InvalidOption, StoreError
 from memorytree.packing import packed_value, unpacked
 from memorytree.progress import track
 from memorytree.store import key_codec, snapshots
-from memorytree.store.database import Memory
 from memorytree.store.layout import DATABASE, SNAPSHOTS
+from memorytree.store.rows import Memory
 
 BATCH = 10_000
 _PACKED = "$msgpack"

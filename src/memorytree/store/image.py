@@ -24,8 +24,9 @@ from memorytree.forest import MemoryForest
 from memorytree.locks import ReadersWriterLock
 from memorytree.store import key_codec, snapshots
 from memorytree.store.answers import StoredHits
-from memorytree.store.database import Database, Event, Memory, shifted
+from memorytree.store.database import Database
 from memorytree.store.records import Records
+from memorytree.store.rows import Event, Memory, shifted
 from memorytree.store.snapshots import Positions, Snapshot
 from memorytree.store.tokens import Question
 from memorytree.tree import MemoryTree

@@ -17,7 +17,7 @@ import numpy as np
 
 from memorytree.packing import packed_value, unpacked, unpacked_all
 from memorytree.store.arguments import checked_where
-from memorytree.store.database import Memory
+from memorytree.store.rows import Memory
 
 FEW = 1000
 """A filter that fits fewer memories than this is answered by looking at each of them."""

@@ -21,21 +21,10 @@ from memorytree import files
 from memorytree.engine.state import LABEL
 from memorytree.errors import StoreError
 from memorytree.store import key_codec, snapshots
-from memorytree.store.database import (
-    FORMAT,
-    Database,
-    Event,
-    Lesson,
-    Memory,
-    Reward,
-    State,
-    event_of,
-    is_whole,
-    sealed,
-    shifted,
-)
+from memorytree.store.database import FORMAT, Database
 from memorytree.store.layout import DATABASE, LOCK, SNAPSHOTS
 from memorytree.store.records import NEVER
+from memorytree.store.rows import Event, Lesson, Memory, Reward, State, event_of, is_whole, sealed, shifted
 from memorytree.store.snapshots import Snapshot
 from memorytree.store.writer_lock import WriterLock
 

@@ -23,9 +23,10 @@ from memorytree import files
 from memorytree.errors import DamagedStore, InvalidOption, MemoryTreeError, ReadOnlyStore, StoreClosed, StoreError
 from memorytree.forest import MemoryForest
 from memorytree.store import snapshots
-from memorytree.store.database import FORMAT, Database, Event, Lesson, Memory, Reward, State, shifted
+from memorytree.store.database import FORMAT, Database
 from memorytree.store.image import Image
 from memorytree.store.layout import DATABASE, LOCK, SNAPSHOTS, check_directory
+from memorytree.store.rows import Event, Lesson, Memory, Reward, State, shifted
 from memorytree.store.writer_lock import WriterLock
 from memorytree.tree import MemoryTree
 

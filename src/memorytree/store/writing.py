@@ -17,8 +17,8 @@ from memorytree.packing import packed_value
 from memorytree.store import key_codec, tokens
 from memorytree.store.answers import StoredHitMatrix, StoredHits
 from memorytree.store.arguments import checked_features, checked_labels, checked_metadata, lifetimes, new_rewards, one_each
-from memorytree.store.database import Lesson, Memory, Reward, sealed
 from memorytree.store.image import Image
+from memorytree.store.rows import Lesson, Memory, Reward, sealed
 from memorytree.store.session import Session
 from memorytree.store.tokens import Question
 from memorytree.writing import Learned
