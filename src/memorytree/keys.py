@@ -96,6 +96,12 @@ class DenseKeys:
             self.check(row)
         return row
 
+    def row(self, x: Any) -> np.ndarray:
+        """A key to be stored, as its numbers: x itself where it is just that."""
+        if type(x) is np.ndarray and x.dtype is _FLOAT32 and x.shape == self._shape and x.dot(x) < _SURELY_SOUND:
+            return x
+        return self.one(x, growing=True)[0]
+
     def check(self, row: np.ndarray) -> None:
         """Raise unless a batch of one holds finite numbers of moderate size. Readers may do so after the fact."""
         flat = row[0]

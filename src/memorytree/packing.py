@@ -9,14 +9,14 @@ from typing import Any
 
 import msgpack
 import numpy as np
-from msgpack import unpackb
+from msgpack import StackError, unpackb
 
 from memorytree.errors import UnsupportedValue
 
 _ARRAY, _SCALAR, _TUPLE = 101, 102, 103  # msgpack extension types
 DEEPEST = 32
-# How msgpack begins an array: of up to 15, by their number; and of any length, before the length in four bytes.
-_SHORT_ARRAYS, _LONG_ARRAY = [bytes([0x90 + n]) for n in range(16)], b"\xdd"
+# How msgpack begins an array, by its length; longer ones are rare.
+_ARRAY_OF = [bytes([0x90 + n]) if n < 16 else b"\xdc" + n.to_bytes(2, "big") for n in range(1024)]
 
 
 def packed(values: list[Any], encode: Callable[[Any], Any] | None = None) -> bytes:
@@ -69,11 +69,9 @@ def unpacked(data: bytes) -> Any:
 
 def unpacked_all(parts: list[Any]) -> list[Any]:
     """What each of several runs of bytes stands for; read as one array, in half the time that it takes one by one."""
-    n = len(parts)
-    header = _SHORT_ARRAYS[n] if n < 16 else _LONG_ARRAY + n.to_bytes(4, "big")
     try:
-        return unpackb(header + b"".join(parts), ext_hook=_restore_extension, strict_map_key=False)
-    except msgpack.StackError:  # a value nested as deep as can be, and now one deeper
+        return unpackb(_ARRAY_OF[len(parts)] + b"".join(parts), ext_hook=_restore_extension, strict_map_key=False)
+    except (IndexError, StackError):  # so many, or a value nested as deep as can be, and now one deeper
         return [unpacked(part) for part in parts]
 
 

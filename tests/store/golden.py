@@ -28,6 +28,7 @@ EXPECTED = {
     },
     "named": {0: (0, {}), 1: (1, {}), 2: (2, {}), 3: (3, {})},
     "neighbours": {id: (id, {}) for id in range(40) if id != 7},
+    "alone": {0: ("first", {}), 1: ("alone", {"n": 1}), 2: ("alone", {"n": 2}), 4: ("alone", {"n": 4})},
 }
 
 
@@ -64,7 +65,18 @@ def make_neighbours(path: Path) -> None:
         store.remove(7)
 
 
-MAKERS = {"dense": make_dense, "named": make_named, "neighbours": make_neighbours}
+def make_alone(path: Path) -> None:
+    """Memories that came by themselves, before and after an event, left as by a killed process."""
+    store = memorytree.open(path, seed=1)
+    store.insert([0.0, 1.0], "first")
+    for n in (1, 2, 3):
+        store.insert([float(n), 1.0], "alone", metadata={"n": n})
+    store.remove(3)
+    store.insert([4.0, 1.0], "alone", metadata={"n": 4})
+    leave_without_closing(store)
+
+
+MAKERS = {"dense": make_dense, "named": make_named, "neighbours": make_neighbours, "alone": make_alone}
 
 
 def main() -> None:

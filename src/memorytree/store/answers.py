@@ -32,7 +32,7 @@ class StoredHits(Hits):
     and `metadata` are read when they are asked for; those of a memory that has been removed since the query are None.
     """
 
-    __slots__ = ("_image", "_nonce", "_places", "_read", "_receipt_id")
+    __slots__ = ("_image", "_places", "_read", "_token")
 
     def __init__(
         self,
@@ -48,9 +48,9 @@ class StoredHits(Hits):
         self.ids = ids
         self.scores = scores
         self._keys, self._kept, self._trace = keys, kept, trace
-        self._image, self._places, self._nonce = image, places, nonce
+        self._image, self._places = image, places
         self._read: list[Any] | None = None
-        self._receipt_id: str | None = None
+        self._token: str | bytes | None = nonce  # what the receipt's id is made with, and then the id
 
     @property
     def values(self) -> list[Any]:  # type: ignore[override]
@@ -68,15 +68,15 @@ class StoredHits(Hits):
     @property
     def receipt_id(self) -> str:
         """What `reward` takes. That of a store without memories has no key to learn from."""
-        if self._receipt_id is None:
+        if not isinstance(self._token, str):
             key = b"" if self._kept is None else key_codec.encoded_kept(self._keys, self._kept)
             # Only what was explored has more to tell than its branch.
             decision = [int(self._trace[place]) for place in DECISION]
             if decision[0] != AT_NODE:
                 decision[1:] = [NONE] * (len(DECISION) - 1)
             question = Question(key, self.ids, decision, self._image.lineage)
-            self._receipt_id = tokens.issue(self._image.identity, self._nonce or secrets.token_bytes(NONCE_BYTES), question)
-        return self._receipt_id
+            self._token = tokens.issue(self._image.identity, self._token or secrets.token_bytes(NONCE_BYTES), question)
+        return self._token
 
     def only(self, kept: Iterable[Any]) -> StoredHits:
         """Some of the hits. What leaf each lay in is no longer told."""

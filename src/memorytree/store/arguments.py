@@ -57,14 +57,16 @@ def lifetimes(n: int, ttl: Any, times: Any) -> list[tuple[float, float | None]]:
     if times is not None:
         return [(_moment(made, now), _moment(end, None)) for made, end in one_each("times", n, times, False)]
     if ttl is None or isinstance(ttl, int | float | timedelta):
-        return [(now, _end(now, ttl))] * n
-    return [(now, _end(now, life)) for life in one_each("ttl", n, ttl, False)]
+        return [(now, end_of_life(now, ttl))] * n
+    return [(now, end_of_life(now, life)) for life in one_each("ttl", n, ttl, False)]
 
 
-def _end(now: float, ttl: Any) -> float | None:
-    if isinstance(ttl, timedelta):
-        ttl = ttl.total_seconds()
-    return None if ttl is None else now + options.within("ttl", ttl, 0, 1e12)
+def end_of_life(now: float, ttl: Any) -> float | None:
+    """When something is to go that may live so long from now."""
+    if ttl is None:
+        return None
+    seconds = ttl.total_seconds() if isinstance(ttl, timedelta) else ttl
+    return now + options.within("ttl", seconds, 0, 1e12)
 
 
 def _moment(given: Any, default: Any) -> Any:
@@ -92,6 +94,9 @@ def _native(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
+_PLAIN = {str, bool, int, type(None)}  # and finite floats
+
+
 def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, str | bool | int) or (isinstance(value, float) and math.isfinite(value))
 
@@ -107,22 +112,30 @@ def checked_metadata(given: Iterable[Any]) -> list[bytes | None]:
         try:
             alike = (*metadata.items(), *map(type, metadata.values()))
             if alike not in known:
-                known[alike] = _packed_metadata(metadata)
+                known[alike] = packed_metadata(metadata)
             packed.append(known[alike])
         except (TypeError, AttributeError):  # no mapping, or with values that have insides
-            packed.append(_packed_metadata(metadata))
+            packed.append(packed_metadata(metadata))
     return packed
 
 
-def _packed_metadata(metadata: Any) -> bytes | None:
-    if not isinstance(metadata, Mapping):
-        raise InvalidOption(f"metadata is a mapping {{name: value}}, not {type(metadata).__name__}")
-    metadata = {field: _native(value) for field, value in metadata.items()}
+def packed_metadata(metadata: Any) -> bytes | None:
+    """The metadata of one memory as bytes."""
+    if metadata is None:
+        return None
+    if type(metadata) is not dict:
+        if not isinstance(metadata, Mapping):
+            raise InvalidOption(f"metadata is a mapping {{name: value}}, not {type(metadata).__name__}")
+        metadata = dict(metadata)
     for field, value in metadata.items():
-        if not isinstance(field, str) or not _is_plain(value):
+        if type(field) is str and type(value) in _PLAIN:
+            continue
+        native = _native(value)
+        if not isinstance(field, str) or not _is_plain(native):
             raise InvalidOption(f"metadata maps names to text, numbers, booleans or None, not {field!r} to {value!r:.80}")
+        metadata = {**metadata, field: native}
     try:
-        return bytes(msgpack.packb(metadata)) if metadata else None
+        return msgpack.packb(metadata) if metadata else None
     except (OverflowError, ValueError) as error:
         raise InvalidOption(f"metadata cannot be kept: {error}") from None
 

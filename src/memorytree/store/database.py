@@ -3,6 +3,9 @@
 Every operation is one transaction and one row of `events`, which says what was done and what the whole then amounts to: how
 many memories and rewards there are, and a digest, the sum of all their seals. Memories that were removed stay, marked with
 the event that ended them, until a snapshot of the tree makes the events before it superfluous.
+
+A memory that comes by itself may do without an event: its row tells all that an event would, and is all that its commit
+writes. The next event counts such memories too.
 """
 
 from __future__ import annotations
@@ -21,7 +24,8 @@ import msgpack
 from memorytree.errors import DamagedStore, StoreError
 from memorytree.store.rows import Event, Lesson, Memory, Reward, State, event_of, is_whole, seal_of
 
-FORMAT = 1
+FORMAT = 2
+READABLE = (1, 2)  # in the first every operation had an event
 PAGE_BYTES = 4096
 # SQLite writes its log from the start again after about a thousand pages. Once so many commits have waited for the disk, the
 # log is made that long in one go: a commit that need not lengthen a file waits half as long.
@@ -54,21 +58,25 @@ CREATE TABLE feedback (
 INSERT_MEMORY = f"INSERT INTO memories VALUES ({', '.join('?' * 11)}, NULL)"
 INSERT_EVENT = f"INSERT INTO events VALUES ({', '.join('?' * 12)})"
 
-SEALED = ("facts", "events", "memories", "lessons", "feedback")
 
+class SqliteErrors:
+    """Inside of this, errors of SQLite become ours."""
 
-@contextmanager
-def sqlite_errors(path: Path) -> Iterator[None]:
-    """Errors of SQLite as ours."""
-    try:
-        yield
-    except sqlite3.DatabaseError as error:
-        name = getattr(error, "sqlite_errorname", "")
-        if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
-            raise DamagedStore(f"{path} is damaged: {error}; `repair` saves what can be saved") from error
-        raise StoreError(f"{path}: {error} ({name or 'SQLite'}); nothing was changed") from error
-    except UnicodeDecodeError as error:
-        raise DamagedStore(f"{path} is damaged: {error}; `repair` saves what can be saved") from error
+    def __init__(self, path: Path):
+        self._path = path
+
+    def __enter__(self) -> None:
+        """Nothing to do yet."""
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        """Raise our error for one of SQLite's."""
+        if isinstance(error, sqlite3.DatabaseError):
+            name = getattr(error, "sqlite_errorname", "")
+            if not name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+                raise StoreError(f"{self._path}: {error} ({name or 'SQLite'}); nothing was changed") from error
+        elif not isinstance(error, UnicodeDecodeError):
+            return
+        raise DamagedStore(f"{self._path} is damaged: {error}; `repair` saves what can be saved") from error
 
 
 class Database:
@@ -77,8 +85,9 @@ class Database:
     def __init__(self, path: Path, *, durability: str = "full", read_only: bool = False):
         self.path = path
         self._lock = threading.RLock()
+        self._errors = SqliteErrors(path)
         self._commits_to_wait = 0 if read_only or durability != "full" else COMMITS_BEFORE_LONG_LOG
-        with sqlite_errors(path):
+        with self._errors:
             mode = "ro" if read_only else "rwc"
             uri = f"{path.resolve().as_uri()}?mode={mode}"
             self._connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=60)
@@ -163,12 +172,23 @@ class Database:
             row = (*event[:4], *event.state)
             run(INSERT_EVENT, (*row, seal_of(*row)))
         if self._commits_to_wait:
-            self._commits_to_wait -= 1
-            if not self._commits_to_wait:
-                self._lengthen_log()
+            self._lengthen_log()
+
+    def append(self, memory: Memory) -> None:
+        """A memory by itself, without an event: the quickest way to make something last."""
+        try:
+            with self._lock:
+                self._connection.execute(INSERT_MEMORY, memory)  # one statement is a transaction of its own
+        except sqlite3.DatabaseError as error:
+            self._errors.__exit__(type(error), error, None)
+        if self._commits_to_wait:
+            self._lengthen_log()
 
     def _lengthen_log(self) -> None:
-        """Write zeros behind the log, which SQLite takes for no entries; a full disk leaves it as it was."""
+        """After some commits write zeros behind the log: for SQLite, no entries. A full disk leaves it as it was."""
+        self._commits_to_wait -= 1
+        if self._commits_to_wait:
+            return
         with self._lock, contextlib.suppress(OSError), open(f"{self.path}-wal", "r+b", 0) as log:
             end = log.seek(0, os.SEEK_END)
             try:
@@ -193,7 +213,7 @@ class Database:
     @contextmanager
     def transaction(self) -> Iterator[Any]:
         """Do all or nothing."""
-        with self._lock, sqlite_errors(self.path):
+        with self._lock, self._errors:
             run = self._connection.execute
             run("BEGIN IMMEDIATE")
             try:
@@ -208,12 +228,12 @@ class Database:
 
     def sync(self) -> None:
         """Force all that was committed to the disk, whatever the durability."""
-        with self._lock, sqlite_errors(self.path):
+        with self._lock, self._errors:
             self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
     def vacuum(self) -> None:
         """Write the file anew without gaps."""
-        with self._lock, sqlite_errors(self.path):
+        with self._lock, self._errors:
             self._connection.execute("VACUUM")
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
@@ -221,18 +241,18 @@ class Database:
 
     def rows(self, query: str, *arguments: Any) -> list[tuple]:
         """All rows of a query."""
-        with self._lock, sqlite_errors(self.path):
+        with self._lock, self._errors:
             return self._connection.execute(query, arguments).fetchall()
 
     def stream(self, query: str) -> Iterator[tuple]:
         """The rows of a query one by one."""
-        with self._lock, sqlite_errors(self.path):
+        with self._lock, self._errors:
             yield from self._connection.execute(query)
 
     @contextmanager
     def as_of_now(self) -> Iterator[None]:
         """Read everything inside as it is at one moment, whatever a writer does meanwhile."""
-        with self._lock, sqlite_errors(self.path):
+        with self._lock, self._errors:
             self._connection.execute("BEGIN")
             try:
                 yield
@@ -241,7 +261,7 @@ class Database:
 
     def copy_to(self, path: Path) -> None:
         """Write a copy of the database as it is now."""
-        with self._lock, sqlite_errors(path):
+        with self._lock, SqliteErrors(path):
             copy = sqlite3.connect(path)
             try:
                 self._connection.backup(copy)
@@ -250,7 +270,7 @@ class Database:
 
     def version(self) -> int:
         """A number that changes when another connection has written."""
-        with self._lock, sqlite_errors(self.path):
+        with self._lock, self._errors:
             return int(self._connection.execute("PRAGMA data_version").fetchone()[0])
 
     def facts(self) -> dict[str, Any]:
@@ -263,13 +283,40 @@ class Database:
         return found
 
     def events(self, after: int) -> list[Event]:
-        """The events after one, in order; `DamagedStore` if one of them is missing or not whole."""
+        """The events after one, in order; `DamagedStore` if one of them is missing or not whole.
+
+        Memories that came by themselves, one after another, are told as one event, which has the number of the last.
+        """
+        newest_known = "SELECT max(at) FROM events WHERE at <= ?"
+        rows = self.rows(f"SELECT * FROM events WHERE at >= coalesce(({newest_known}), 0) ORDER BY at", after)
         found: list[Event] = []
-        for row in self.rows("SELECT * FROM events WHERE at > ? ORDER BY at", after):
-            if not is_whole(row) or row[0] != after + len(found) + 1:
+        last = Event(after, "", b"", 0.0, State())
+        for row in rows:
+            if not is_whole(row):
                 raise DamagedStore(f"{self.path}: event {row[0]} is damaged; `repair` saves what can be saved")
-            found.append(event_of(row))
-        return found
+            event = event_of(row)
+            if event.at > last.at + 1:
+                found += self._arrivals(last, event.at - last.at - 1, after)
+            if event.at > after:
+                found.append(event)
+            last = event
+        return found + (self._arrivals(last, None, after) if rows else [])
+
+    def _arrivals(self, last: Event, count: int | None, after: int) -> list[Event]:
+        """The memories that came by themselves after an event, so many or all, as one event; none if it is not `after`."""
+        first = last.state.next_record
+        query = f"SELECT {', '.join(Memory._fields)} FROM memories WHERE record >= ? ORDER BY record LIMIT ?"
+        memories = self._whole(Memory, self.rows(query, first, -1 if count is None else count))
+        for number, memory in enumerate(memories):
+            if (memory.record, memory.added) != (first + number, last.at + number + 1):
+                raise DamagedStore(f"{self.path}: events are missing before memory {memory.record}")
+        if count is not None and len(memories) != count:
+            raise DamagedStore(f"{self.path}: events are missing after {last.at}; `repair` saves what can be saved")
+        seen = max(0, after - last.at)
+        if len(memories) <= seen:
+            return []
+        body = msgpack.packb([first + seen, memories[-1].record])
+        return [Event(last.at + len(memories), "insert", body, memories[-1].created, last.state.after(memories))]
 
     def seal_of_event(self, at: int) -> bytes:
         """The seal of an event; nothing if it is not there."""
@@ -277,9 +324,13 @@ class Database:
         return bytes(found[0][0]) if found else b""
 
     def last_event(self) -> Event | None:
-        """The newest event."""
-        [newest] = self.rows("SELECT max(at) FROM events")[0]
-        return None if newest is None else self.events(newest - 1)[0]
+        """The newest event, or the newest memory that came by itself after it."""
+        newest = self.newest_event_kept()
+        return self.events(newest - 1)[-1] if newest else None
+
+    def newest_event_kept(self) -> int:
+        """The number of the newest event that has a row; 0 if there is none."""
+        return self.rows("SELECT max(at) FROM events")[0][0] or 0
 
     def first_event(self) -> int | None:
         """The number of the oldest event that is kept."""

@@ -47,7 +47,7 @@ class Image:
         self.tree._answer = partial(StoredHits, self)
         self.weight = 0  # how much has happened since the snapshot this began with
         self.waiting: list[Memory] = []  # stored one by one, and not taken in before somebody looks
-        self._intake = RLock()  # held by whoever adds to these or takes them in
+        self._intake = RLock()  # held by whoever takes these in; others may add to them
         self._whole = True  # not while they are taken in, and never again should that fail half-way
         self._turn = ReadersWriterLock()  # whoever must see tree and records agree reads under it
 
@@ -149,11 +149,6 @@ class Image:
         finally:
             self._turn.release_write()
         self.weight += len(memories)
-
-    def let_wait(self, memories: Sequence[Memory]) -> None:
-        """Have memories wait to be taken in."""
-        with self._intake:
-            self.waiting += memories
 
     def take_in(self, kind: Sequence[Any], seconds: float = -1) -> bool:
         """Take in the memories that wait: insertions one after another are as one, which takes less time.
@@ -284,7 +279,7 @@ class Image:
                 # Labels and features are noted after each insertion, so those that have them are not joined.
                 alone = any(memory.label is not None or memory.features is not None for memory in memories)
                 if not alone:
-                    self.let_wait(memories)
+                    self.waiting += memories
                 if alone or len(self.waiting) >= BATCH:
                     self.take_in(kind)
                 if alone:

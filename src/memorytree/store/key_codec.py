@@ -31,6 +31,15 @@ def encoded(keys: Any, X: Any, batch: Any) -> list[bytes]:
     return [encoded_kept(keys, dict(x)) for x in X]
 
 
+def encoded_one(keys: Any, x: Any) -> bytes:
+    """One key as bytes, once it has been checked."""
+    if type(keys) is DenseKeys:
+        return keys.row(x).tobytes()
+    row = keys.one(x)
+    keys.check(row)
+    return encoded_kept(keys, keys.keep(x, row))
+
+
 def encoded_kept(keys: Any, kept: Any) -> bytes:
     """One key as bytes, from what `keys.keep` made of it."""
     if isinstance(keys, NamedKeys):

@@ -155,6 +155,14 @@ class _Salvage:
         ended |= {record for record, memory in whole.items() if memory.added < removed.get(memory.id, 0)}
         return whole, ended
 
+    def counted(self) -> int | None:
+        """How many memories there should be: those that the last event counts, and those that came by themselves later."""
+        if self.last is None:
+            return None
+        return self.last.memories + len(
+            [record for record in self._listed("memories", "record") if record >= self.last.next_record]
+        )
+
     def lessons(self) -> dict[int, Lesson]:
         """All whole lessons by number."""
         numbers = self._numbers("lessons", "lesson", self.last.next_lesson if self.last else 1)
@@ -209,7 +217,7 @@ def _memories(rows: _Salvage, snapshot: Snapshot | None, done: Repaired) -> list
                 live[record] = _from_snapshot(snapshot, place, record, id, labels.get(id))
                 done.from_snapshot += 1
     by_id = {live[record].id: live[record] for record in sorted(live)}  # a later record replaces an earlier one
-    counted = rows.last.memories if rows.last else None
+    counted = rows.counted()
     if counted is not None and len(by_id) < counted:
         done.lost.append(f"{counted - len(by_id)} memories whose rows are damaged and which no snapshot holds")
     if counted is not None and len(by_id) > counted:

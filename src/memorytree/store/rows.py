@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-import msgpack
+from msgpack import Packer
 
 DIGEST_RANGE = 2**64
 
@@ -21,6 +21,15 @@ class State(NamedTuple):
     next_record: int = 1
     next_lesson: int = 1
     next_reward: int = 1
+
+    def after(self, memories: Sequence[Memory]) -> State:
+        """The same after memories have come by themselves, whose ids nobody ever had."""
+        return self._replace(
+            memories=self.memories + len(memories),
+            digest=shifted(self.digest, (memory.seal for memory in memories)),
+            next_id=max([self.next_id, *(memory.id + 1 for memory in memories[-1:])]),
+            next_record=self.next_record + len(memories),
+        )
 
 
 class Event(NamedTuple):
@@ -79,12 +88,12 @@ class Reward(NamedTuple):
 
 def seal_of(*fields: Any) -> bytes:
     """The checksum of a row: eight bytes that depend on every bit of it."""
-    return blake2b(msgpack.packb(fields), digest_size=8).digest()
+    return blake2b(Packer().pack(fields), digest_size=8).digest()
 
 
 def sealed(kind: Any, *fields: Any) -> Any:
     """A row of a kind with its seal."""
-    return kind(*fields, seal_of(*fields))
+    return tuple.__new__(kind, (*fields, seal_of(*fields)))
 
 
 def is_whole(row: Sequence[Any]) -> bool:
@@ -98,5 +107,8 @@ def is_whole(row: Sequence[Any]) -> bool:
 def shifted(digest: bytes, gained: Iterable[bytes] = (), lost: Iterable[bytes] = ()) -> bytes:
     """A digest after some seals have come and others gone."""
     total = int.from_bytes(digest, "big")
-    total += sum(int.from_bytes(seal, "big") for seal in gained) - sum(int.from_bytes(seal, "big") for seal in lost)
+    for seal in gained:
+        total += int.from_bytes(seal, "big")
+    for seal in lost:
+        total -= int.from_bytes(seal, "big")
     return (total % DIGEST_RANGE).to_bytes(8, "big")

@@ -23,7 +23,7 @@ from memorytree import files
 from memorytree.errors import DamagedStore, InvalidOption, MemoryTreeError, ReadOnlyStore, StoreClosed, StoreError
 from memorytree.forest import MemoryForest
 from memorytree.store import snapshots
-from memorytree.store.database import FORMAT, Database
+from memorytree.store.database import FORMAT, READABLE, Database
 from memorytree.store.image import Image
 from memorytree.store.layout import DATABASE, LOCK, SNAPSHOTS, check_directory
 from memorytree.store.rows import Event, Lesson, Memory, Reward, State, shifted
@@ -56,6 +56,8 @@ class Session:
         self._owner = os.getpid()
         self._scorer = options.get("scorer")
         self._image: Image | None = None
+        self._counted = State()
+        self._alone: list[Memory] = []  # came by themselves since the last event; not counted yet
         self._open = False
         asked = _checked_options(options)
         settings = None if settings is None else _checked_settings(settings)
@@ -94,8 +96,8 @@ class Session:
             except OSError as error:
                 raise StoreError(f"{self.path} cannot be made to last: {error}") from error
         facts = self._database.facts()
-        if facts.get("format") != FORMAT:
-            raise StoreError(f"{self.path} has format {facts.get('format')}, this version reads {FORMAT}")
+        if facts.get("format") not in READABLE:
+            raise StoreError(f"{self.path} has format {facts.get('format')}, this version reads {READABLE}")
         for name in ("identity", "options", "settings", "lineage"):
             if name not in facts:
                 raise DamagedStore(f"{self.path / DATABASE}: the fact {name!r} is missing")
@@ -125,11 +127,20 @@ class Session:
             # A writer may have replaced the snapshot while we were looking; then a second look finds the new one.
         for what in damage:
             warnings.warn(f"{what}; the tree was made from the database instead", stacklevel=4)
-        self._state = State() if last is None else last.state
+        self._counted, self._alone = State() if last is None else last.state, []
         self._facts, self._last, self._version, self._image = facts, image.at, version, image
+        if facts["format"] != FORMAT and not self._reader:
+            self._database.note({"format": FORMAT})
         if image.lineage != facts["lineage"] and not self._reader:
             self._database.note({"lineage": image.lineage})
             self._snapshot_quietly(image)
+
+    @property
+    def _state(self) -> State:
+        """What everything amounts to."""
+        if self._alone:
+            self._counted, self._alone = self._counted.after(self._alone), []
+        return self._counted
 
     @property
     def _identity(self) -> bytes:
@@ -181,23 +192,24 @@ class Session:
 
     # ---- how an operation is made to last
 
-    @contextmanager
-    def _writing(self, patient: bool = False) -> Iterator[Image]:
-        """The image, to change; memories that have expired are let go first.
-
-        Whoever is `patient` only adds to what waits to be taken in; for others nothing waits.
-        Should anything go wrong between the commit and the end of the change, the image is read again from the disk.
-        """
+    def _check_writer(self) -> None:
+        """Raise unless this may write."""
         if self._reader:
             raise ReadOnlyStore(f"{self.path} was opened for reading")
         if os.getpid() != self._owner:
             raise self._forked()
+
+    @contextmanager
+    def _writing(self) -> Iterator[Image]:
+        """The image, to change; memories that have expired are let go first.
+
+        Should anything go wrong between the commit and the end of the change, the image is read again from the disk.
+        """
+        self._check_writer()
         with self._busy:
-            image = self._image
-            if image is None or not patient:
-                image = self._current()
+            image = self._current()
             try:
-                image = self._forget_expired(image)
+                self._forget_expired(image)
                 yield image
             except MemoryTreeError:
                 if self._last != image.at:
@@ -209,16 +221,14 @@ class Session:
             if image.weight > max(OFTEN_ENOUGH, len(image.tree)):
                 self._snapshot_quietly(image)
 
-    def _forget_expired(self, image: Image) -> Image:
-        """Let go of the memories that have expired; returns the image."""
+    def _forget_expired(self, image: Image) -> None:
+        """Let go of the memories that have expired."""
         now = time.time()
         if image.records.next_expiry <= now:
-            image = self._current()
             expired = image.records.expired(now)
             if expired:
                 self._remove(image, expired)
             image.records.look_ahead()
-        return image
 
     def _remove(self, image: Image, ids: list[int]) -> None:
         """Forget memories that are there."""
@@ -256,7 +266,7 @@ class Session:
         self._database.commit(
             event, memories=memories, ended=[record for record, _ in ended], lessons=lessons, rewards=rewards, facts=facts
         )
-        self._state, self._last = state, event.at
+        self._counted, self._last = state, event.at
         if facts:
             self._facts |= facts
         return event
@@ -274,6 +284,9 @@ class Session:
         path = snapshots.path_for(self.path / SNAPSHOTS, image.at)
         if path.exists() and not any(snapshots.damage(path)):
             return
+        if self._database.newest_event_kept() != image.at:  # a memory came by itself; a snapshot needs an event
+            newest = msgpack.packb([self._state.next_record - 1] * 2)
+            self._database.commit(Event(image.at, "insert", newest, time.time(), self._state))
         try:
             # A snapshot must not know more than the database would after a power cut.
             self._database.sync()

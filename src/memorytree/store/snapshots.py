@@ -178,7 +178,10 @@ def read(path: Path, scorer: Any = None) -> Snapshot:
     try:
         state = unpacked(arrays.pop("tree").tobytes())
         records = Records({n.removeprefix("records."): a for n, a in arrays.items() if n.startswith("records.")})
-        state["values"] = Positions(zip(records.ids.tolist(), range(len(records)), strict=True))
+        ids = records.ids.tolist()
+        # Where ids and places are the same, so are the objects: a query then has one fewer to fetch for each hit.
+        places = ids if np.array_equal(records.ids, np.arange(len(ids))) else range(len(ids))
+        state["values"] = Positions(zip(ids, places, strict=True))
         inside = {name.removeprefix("tree."): array for name, array in arrays.items() if name.startswith("tree.")}
         if inside:
             state["arrays"] = inside

@@ -12,19 +12,28 @@ import numpy as np
 
 from memorytree import options
 from memorytree.engine.state import NONE
-from memorytree.errors import InvalidKey, InvalidOption, InvalidReceipt, InvalidReward, UnknownId
+from memorytree.errors import InvalidKey, InvalidOption, InvalidReceipt, InvalidReward, MemoryTreeError, UnknownId
 from memorytree.packing import packed_value
 from memorytree.store import key_codec, tokens
 from memorytree.store.answers import StoredHitMatrix, StoredHits
-from memorytree.store.arguments import checked_features, checked_labels, checked_metadata, lifetimes, new_rewards, one_each
+from memorytree.store.arguments import (
+    checked_features,
+    checked_labels,
+    checked_metadata,
+    end_of_life,
+    lifetimes,
+    new_rewards,
+    one_each,
+    packed_metadata,
+)
 from memorytree.store.image import Image
 from memorytree.store.rows import Lesson, Memory, Reward, sealed
 from memorytree.store.session import Session
 from memorytree.store.tokens import Question
 from memorytree.writing import Learned
 
-# So many memories that were stored one by one wait to be taken in together, at most until somebody looks.
-PATIENCE = 64
+# So many memories may come by themselves; the next has an event, which counts them all, and they are taken in.
+PATIENCE = 63
 
 
 class Writable(Session):
@@ -66,17 +75,42 @@ class Writable(Session):
             metadata: {name: text, number, boolean or None}, for `query(where=...)`.
             ttl: after so many seconds it is gone.
         """
+        if id is None and features is None and label is None:
+            self._check_writer()
+            with self._busy:
+                image, now = self._image, time.time()
+                if (
+                    image is not None
+                    and image.is_settled
+                    and image.records.next_expiry > now
+                    and len(self._alone) < PATIENCE
+                ):
+                    return self._append(image, x, value, metadata, now, ttl)
         ids = [options.id_to_give(id)]
-        patient = id is None and features is None and label is None
-        with self._writing(patient) as image:
+        with self._writing() as image:
             keys, core = image.tree._begin(x)
-            row = keys.one(x)
-            keys.check(row)
-            data = [key_codec.encoded_kept(keys, keys.keep(x, row))]
+            data = [key_codec.encoded_one(keys, x)]
             given = checked_features(None if features is None else [features], 1, core)
-            times = lifetimes(1, ttl, None)
             named = None if label is None else [label]
-            return self._insert(image, keys, data, [value], ids, given, named, [metadata], times, patient)[0]
+            return self._insert(image, keys, data, [value], ids, given, named, [metadata], lifetimes(1, ttl, None))[0]
+
+    def _append(self, image: Image, x: Any, value: Any, metadata: Any, now: float, ttl: Any) -> int:
+        """Store a memory by itself and return its id. Whoever stores one by one waits for this, so it does what it must."""
+        state, alone, at = self._counted, self._alone, image.at + 1
+        key, told = key_codec.encoded_one(image.tree._keys, x), (packed_value(value), packed_metadata(metadata))
+        record, id = state.next_record + len(alone), state.next_id + len(alone)
+        memory = sealed(Memory, record, id, key, *told, None, None, now, end_of_life(now, ttl), at)
+        try:
+            self._database.append(memory)
+            alone.append(memory)
+            image.waiting.append(memory)
+            self._last = image.at = at
+        except MemoryTreeError:
+            raise
+        except BaseException:
+            self._image = None  # to be read again from the disk
+            raise
+        return id
 
     def insert_many(
         self,
@@ -118,16 +152,15 @@ class Writable(Session):
 
     def _insert(
         self, image: Image, keys: Any, data: list[bytes], values: list, ids: list[int], features: list, labels: list | None,
-        metadata: Sequence, times: Sequence[tuple[float, float | None]], patient: bool = False,
+        metadata: Sequence, times: Sequence[tuple[float, float | None]],
     ) -> list[int]:  # fmt: skip
-        """Store memories whose keys were checked; returns their ids. `patient`: they have ids that nobody ever had."""
+        """Store memories whose keys were checked; returns their ids."""
         n, kind = len(ids), key_codec.kind_of(keys)
         if list(kind) != self._facts.get("keys", list(kind)):
             raise InvalidKey(f"this store holds {' keys of dimension '.join(map(str, self._facts['keys']))}, not {kind}")
         first, last = self._state.next_record, self._state.next_record + n - 1
         ids, next_id = self._take_ids(ids)
-        patient = patient and image.is_settled
-        leaving, passing = ([], []) if patient else image.departures(ids)
+        leaving, passing = image.departures(ids)
         columns: tuple[Iterable[Any], ...] = (
             range(first, last + 1),
             ids,
@@ -150,14 +183,8 @@ class Writable(Session):
             next_id=next_id,
             facts=None if "keys" in self._facts else {"keys": list(kind)},
         )
-        if not patient:
-            image.insert(memories, kind)
-            image.at = event.at
-            return ids
-        image.let_wait(memories)
+        image.insert(memories, kind)
         image.at = event.at
-        if len(image.waiting) >= PATIENCE:
-            self._current()
         return ids
 
     def _take_ids(self, ids: list[int]) -> tuple[list[int], int]:

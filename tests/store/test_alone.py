@@ -1,0 +1,190 @@
+"""Memories that come by themselves have no event of their own, and are none the less sure for that."""
+
+import contextlib
+import sqlite3
+
+import pytest
+
+import memorytree
+from memorytree.errors import DamagedStore
+from memorytree.store import repair, verify
+from memorytree.store.writing import PATIENCE
+from tests.faults.damage import leave_without_closing
+from tests.store.conftest import reopened
+from tests.trees import matrix
+
+
+def numbered_events(store):
+    return [at for (at,) in store._database.rows("SELECT at FROM events ORDER BY at")]
+
+
+def run(path, *statements):
+    with contextlib.closing(sqlite3.connect(path / "memories.sqlite")) as connection:
+        for statement in statements:
+            connection.execute(statement)
+        connection.commit()
+
+
+def contents(store):
+    return {id: (store[id], store.metadata(id), store.key(id).tolist()) for id in store}
+
+
+@pytest.fixture
+def left(tmp_path):
+    """A store that was left without closing, after ten memories had come by themselves; and what it held."""
+    store = memorytree.open(tmp_path / "left", seed=0)
+    store.insert_many(matrix(5), range(5))
+    for i, x in enumerate(matrix(10, seed=1)):
+        store.insert(x, f"alone {i}", metadata={"number": i})
+    held = contents(store)
+    leave_without_closing(store)
+    return store.path, held
+
+
+def test_only_the_first_and_every_so_many_have_an_event(store):
+    for i, x in enumerate(matrix(2 * PATIENCE + 5)):
+        assert store.insert(x, i) == i
+        assert store.operations == i + 1
+    assert numbered_events(store) == [1, PATIENCE + 2, 2 * PATIENCE + 3]
+    assert store.verify().ok
+    assert reopened(store).operations == 2 * PATIENCE + 5
+
+
+def test_they_are_there_after_a_crash_and_everything_goes_on(left):
+    path, held = left
+    assert verify(path).ok
+    store = memorytree.open(path)
+    assert contents(store) == held
+    assert store.operations == 11
+    assert store.insert(matrix(1)[0], "next") == 15
+    assert store.operations == 12
+    store.remove(7)  # one of those that came by themselves
+    assert store.verify().ok
+    leave_without_closing(store)
+    with memorytree.open(path) as store:
+        assert 7 not in store
+        assert len(store) == 15
+        assert store.verify().ok
+
+
+def test_the_tree_is_that_of_a_store_that_was_never_left(left, tmp_path):
+    path, _ = left
+    with memorytree.open(tmp_path / "twin", seed=0) as twin, memorytree.open(path) as store:
+        twin.insert_many(matrix(5), range(5))
+        for i, x in enumerate(matrix(10, seed=1)):
+            twin.insert(x, f"alone {i}", metadata={"number": i})
+        for x in matrix(9, seed=2):
+            ours, other = store.query(x, k=4), twin.query(x, k=4)
+            assert (ours.ids, ours.scores) == (other.ids, other.scores)
+
+
+def test_a_reader_sees_each_as_it_comes(store):
+    store.insert(matrix(1)[0], "first")
+    with memorytree.open(store.path, mode="r") as reader:
+        for i, x in enumerate(matrix(PATIENCE + 10, seed=1)):
+            id = store.insert(x, i)
+            if i % 3 or i > PATIENCE:  # now one at a time, now two
+                assert reader[id] == i
+                assert len(reader) == i + 2
+                assert reader.operations == store.operations
+        store.checkpoint()
+        store.insert(matrix(1)[0], "after the snapshot")
+        assert len(reader) == len(store)
+
+
+def test_a_snapshot_gives_the_last_of_them_an_event(left):
+    path, held = left
+    store = memorytree.open(path)
+    store.checkpoint()
+    assert numbered_events(store) == [11]
+    store.insert(matrix(1)[0], "after the snapshot")
+    leave_without_closing(store)
+    with memorytree.open(path) as store:
+        assert len(store) == len(held) + 1
+        assert store.verify().ok
+
+
+@pytest.mark.parametrize("gone", ["record = 9", "added = 2", "record BETWEEN 6 AND 8"])
+def test_one_that_is_missing_amid_them_is_noticed(left, gone):
+    path, _ = left
+    run(path, f"DELETE FROM memories WHERE {gone}")
+    with pytest.raises(DamagedStore, match="missing"):
+        memorytree.open(path)
+    assert not verify(path).ok
+
+
+def test_those_before_an_event_are_counted_by_it(left):
+    path, _ = left
+    store = memorytree.open(path)
+    store.remove(0)
+    leave_without_closing(store)
+    run(path, "DELETE FROM memories WHERE record = 15")  # the last that came by itself
+    with pytest.raises(DamagedStore, match="missing"):
+        memorytree.open(path)
+
+
+def test_one_that_is_damaged_is_never_an_answer(left):
+    path, _ = left
+    run(path, "UPDATE memories SET value = x'c0' WHERE record = 10")
+    with pytest.raises(DamagedStore, match="memory 10 is damaged"):
+        memorytree.open(path)
+
+
+def test_repair_saves_them_and_misses_none(left):
+    path, held = left
+    done = repair(path)
+    assert done.lost == []
+    with memorytree.open(path) as store:
+        assert contents(store) == held
+
+
+def test_repair_names_one_that_is_lost(left):
+    path, held = left
+    run(path, "UPDATE memories SET value = x'c0' WHERE record = 10")
+    assert any("1 memories" in line for line in repair(path).lost)
+    with memorytree.open(path) as store:
+        assert set(held) - set(store) == {9}
+
+
+def test_what_is_no_key_or_no_value_leaves_nothing_behind(store):
+    store.insert(matrix(1)[0], "first")
+    for x, value, metadata in (
+        (matrix(1)[0][:-1], "short", None),
+        (matrix(1)[0] * float("nan"), "no number", None),
+        (matrix(1)[0], object(), None),
+        (matrix(1)[0], "odd metadata", {"list": []}),
+    ):
+        with pytest.raises(memorytree.errors.MemoryTreeError):
+            store.insert(x, value, metadata=metadata)
+    assert store.insert(matrix(1)[0], "second") == 1
+    assert store.operations == 2
+    assert store.verify().ok
+
+
+def test_one_that_expires_is_let_go_before_the_next_comes(store, monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr("time.time", lambda: now[0])
+    store.insert(matrix(1)[0], "stays")
+    store.insert(matrix(1)[0], "goes", ttl=10)
+    assert len(store) == 2
+    now[0] += 20
+    assert store.insert(matrix(1)[0], "comes") == 2
+    assert list(store) == [0, 2]
+    assert store.verify().ok
+
+
+def test_an_interruption_after_the_commit_is_made_good(store, monkeypatch):
+    store.insert(matrix(1)[0], "first")
+    append = store._database.append
+
+    def interrupted(memory):
+        append(memory)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(store._database, "append", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        store.insert(matrix(1)[0], "interrupted")
+    monkeypatch.undo()
+    assert store[1] == "interrupted"
+    assert store.insert(matrix(1)[0], "next") == 2
+    assert store.verify().ok
