@@ -29,6 +29,7 @@ FIRST, SIZE, USED = range(3)
 FEATURE, WEIGHT = range(2)
 BIAS, THRESHOLD, LENGTH, BIAS_SQUARES = range(4)
 SMALLEST_TABLE = 16
+NEAR = 4  # a table that would be larger than this part of all features gets a place for each
 _SHIFT = np.uint64(40)
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
@@ -66,6 +67,12 @@ def place_in(table, feature):
     while (table[place] != feature) & (table[place] != NONE):
         place = (place + 1) & (table.shape[0] - 1)
     return place
+
+
+@helper
+def place_of_term(prepared, term):
+    """The same in a query of term lists, whose table may have a place for every term."""
+    return np.int64(term) if prepared.direct else place_in(prepared.table, term)
 
 
 @body_for(declared.row_of, "sparse")

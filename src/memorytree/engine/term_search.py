@@ -16,16 +16,18 @@ from memorytree.engine.lists import (
     LESSONS,
     MOST,
     NO_FEATURE,
+    TERMS,
     term_of,
 )
 from memorytree.engine.rng import below, seeded, uniform
 from memorytree.engine.search import AT_LEAF, BRANCH, EXPLOIT, EXPLORED, EXPLORED_GENERATION, STEPS
-from memorytree.engine.sparse import SMALLEST_TABLE, place_in
+from memorytree.engine.sparse import NEAR, SMALLEST_TABLE, place_in, place_of_term
 from memorytree.engine.state import MEMORIES, NEWEST, NONE, OLDER, SLOT
 
-Prepared = namedtuple("Prepared", "table values terms squared_length learned_length")
+Prepared = namedtuple("Prepared", "table values direct terms squared_length learned_length")
 """A query: an open-addressing table from its terms to its weights (0 where there is none, so that comparing takes no
-branch), how many features it has, and the sum of the squares of their weights by what terms count, and by importance."""
+branch), whether it has a place for every term instead, how many features the query has, and the sum of the squares of their
+weights by what terms count, and by importance."""
 
 
 @helper
@@ -48,12 +50,15 @@ def prepare(tree, lists, x, terms, weights):
     size = SMALLEST_TABLE
     while size < 16 * terms.shape[0]:
         size *= 2
+    direct = lists.counters[TERMS] <= NEAR * size
+    if direct:
+        size = lists.counters[TERMS]
     table, values = blank(size, np.int32), blank(size, np.float32)
     for place in range(size):
         table[place], values[place] = NONE, 0
     squared_length, learned_length = 0.0, 0.0
     for j in range(terms.shape[0]):
-        place = place_in(table, terms[j])
+        place = terms[j] if direct else place_in(table, terms[j])
         table[place], values[place] = terms[j], weights[j]
         squared_length += np.float64(term_weight(tree, lists, terms[j])) * weights[j] * weights[j]
         learned_length += np.float64(lists.importance[terms[j]]) * weights[j] * weights[j]
@@ -64,7 +69,7 @@ def prepare(tree, lists, x, terms, weights):
             if term_of(lists, x[0][j]) == NONE:
                 squared_length += unknown * x[1][j] * x[1][j]
                 learned_length += np.float64(x[1][j]) * x[1][j]
-    return Prepared(table, values, x[0].shape[0], squared_length, learned_length)
+    return Prepared(table, values, direct, x[0].shape[0], squared_length, learned_length)
 
 
 @helper
@@ -337,7 +342,7 @@ def cosine_of(tree, lists, slot, prepared):
     for j in range(tree.spans[slot, 0], tree.spans[slot, 0] + tree.spans[slot, 1]):
         weight = np.float64(term_weight(tree, lists, terms[j])) * weights[j]
         squared_length += weight * weights[j]
-        product += weight * prepared.values[place_in(prepared.table, terms[j])]
+        product += weight * prepared.values[place_of_term(prepared, terms[j])]
     lengths = np.sqrt(squared_length * prepared.squared_length)
     return product / lengths if lengths > 0 else 0.0, squared_length
 
@@ -364,7 +369,7 @@ def add_gradient(tree, lists, slot, prepared, pull, cosine, squared_length, touc
     across, along = pull / np.sqrt(squared_length * prepared.squared_length), pull * cosine / (2 * squared_length)
     for j in range(tree.spans[slot, 0], tree.spans[slot, 0] + tree.spans[slot, 1]):
         weight = np.float64(term_weight(tree, lists, terms[j])) * weights[j]
-        other = prepared.values[place_in(prepared.table, terms[j])]
+        other = prepared.values[place_of_term(prepared, terms[j])]
         change = weight * (across * other - along * weights[j])
         count = add_to_gradient(lists, terms[j], change, touched, count)
     return count

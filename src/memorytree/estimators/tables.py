@@ -9,13 +9,12 @@ moves to the end of the pool, and the last one stays there. A table that has com
 import numpy as np
 
 from memorytree.engine.compile import helper
-from memorytree.engine.sparse import find_from, spread
+from memorytree.engine.sparse import NEAR, find_from, spread
 from memorytree.engine.state import NONE
 
 FIRST, SIZE, USED = range(3)  # columns of `places`: where the table of a label lies
 FEATURE = 0  # first column of `words`
 SMALLEST_TABLE = 16
-NEAR = 4  # a table that would be larger than this part of all features gets a place for each
 UNKNOWN = np.int64(2**62)  # the number of features where nobody knows
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from memorytree.engine import declared
 from memorytree.engine.compile import body_for, helper
 from memorytree.engine.dense import dot, squared_norm
-from memorytree.engine.sparse import place_in
+from memorytree.engine.sparse import place_in, place_of_term
 from memorytree.engine.state import NONE
 
 Cosine = namedtuple("Cosine", "learns")
@@ -77,7 +77,7 @@ def weighed_dissimilarity(tree, slot, prepared, lists):
     for j in range(first, last):
         weight = np.float64(importance[terms[j]]) * weights[j]
         key_squared += weight * weights[j]
-        product += weight * prepared.values[place_in(prepared.table, terms[j])]
+        product += weight * prepared.values[place_of_term(prepared, terms[j])]
     lengths = np.sqrt(prepared.squared_length * key_squared)
     # Rounding puts no other key before an equal one.
     return max(1.0 - product / lengths, 0.0) if lengths > 0 else 1.0

@@ -6,7 +6,7 @@ import numpy as np
 
 from memorytree.engine import declared
 from memorytree.engine.compile import body_for, fast_helper
-from memorytree.engine.sparse import place_in
+from memorytree.engine.sparse import place_in, place_of_term
 from memorytree.engine.state import NONE
 
 Distance = namedtuple("Distance", "learns")
@@ -77,7 +77,7 @@ def weighed_dissimilarity(tree, slot, prepared, lists):
     total = 0.0
     for j in range(first, last):
         weight, factor = np.float64(weights[j]), np.float64(importance[terms[j]])
-        place = place_in(prepared.table, terms[j])
+        place = place_of_term(prepared, terms[j])
         value = np.float64(prepared.values[place])
         matched += prepared.table[place] != NONE
         matched_squared += factor * value * value

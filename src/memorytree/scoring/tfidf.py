@@ -15,7 +15,7 @@ import numpy as np
 
 from memorytree.engine import declared
 from memorytree.engine.compile import body_for, helper
-from memorytree.engine.sparse import place_in
+from memorytree.engine.sparse import place_of_term
 from memorytree.engine.state import MEMORIES, NONE
 
 Tfidf = namedtuple("Tfidf", "learns")
@@ -46,7 +46,7 @@ def weighed_dissimilarity(tree, slot, prepared, lists):
     for j in range(first, last):
         weight = np.float64(weights[j])
         key_squared += lists.importance[terms[j]] * weight * weight
-        place = place_in(prepared.table, terms[j])
+        place = place_of_term(prepared, terms[j])
         if prepared.table[place] != NONE:
             product += np.float64(declared.term_weight(tree, lists, terms[j])) * weight * prepared.values[place]
     if not key_squared * prepared.squared_length > 0:
