@@ -366,3 +366,21 @@ def test_dense_keys_and_forests_have_no_term_lists(routing):
 def test_settings_that_cannot_be_are_refused(wrong):
     with pytest.raises(InvalidOption):
         MemoryTree(routing=terms(**wrong))
+
+
+@pytest.mark.parametrize("scorer", SCORERS)
+def test_a_query_among_few_terms_is_scored_as_one_among_many(scorer):
+    """Among few terms a query has a place for each, among many a table to search in: the same, bit by bit."""
+    rows = documents(60)
+    rows.resize(60, 2000)
+    others = scipy.sparse.csr_matrix(np.eye(1900, 2000, k=100, dtype=np.float32))
+    few, many = (MemoryTree(routing=WIDE, scorer=scorer, seed=0) for _ in range(2))
+    few.insert_many(rows, range(60))
+    many.insert_many(scipy.sparse.vstack([rows, others], "csr"), range(1960))
+    asked = rows[[i for i in range(60) if rows[i].nnz]]
+    for tree in (few, many):
+        hits = tree.query_many(asked, 3)
+        assert tree.update_many(hits, (hits.ids % 3 == 0).astype(float)).learned
+    ours, other = few.query_many(asked, 3), many.query_many(asked, 3)
+    assert ours.ids.tolist() == other.ids.tolist()
+    assert ours.scores.tolist() == other.scores.tolist()

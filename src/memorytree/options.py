@@ -45,6 +45,10 @@ def ids(name: str, values: Any, most: int = MOST) -> np.ndarray:
     """A list of ids as an array."""
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise InvalidOption(f"{name} must be a list of ids, not {values!r:.80}")
+    if isinstance(values, np.ndarray) and values.dtype == np.int64 and values.ndim == 1:
+        sound: bool = np.all((values >= 0) & (values <= most)).item()
+        if sound:
+            return values.copy()
     return np.array([whole(name, value, 0, most) for value in values], np.int64)
 
 

@@ -72,7 +72,19 @@ def place_in(table, feature):
 @helper
 def place_of_term(prepared, term):
     """The same in a query of term lists, whose table may have a place for every term."""
-    return np.int64(term) if prepared.direct else place_in(prepared.table, term)
+    return np.uint64(term) if prepared.direct else np.uint64(place_in(prepared.table, term))
+
+
+@helper
+def entries(first, last):
+    """The places from first on, before last, as numbers that cannot be negative: Numba then asks at none whether it is."""
+    return range(np.uint64(first), np.uint64(last))
+
+
+@helper
+def entries_of(tree, slot):
+    """The places of a stored key."""
+    return entries(tree.spans[slot, 0], tree.spans[slot, 0] + tree.spans[slot, 1])
 
 
 @body_for(declared.row_of, "sparse")

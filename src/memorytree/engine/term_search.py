@@ -21,7 +21,7 @@ from memorytree.engine.lists import (
 )
 from memorytree.engine.rng import below, seeded, uniform
 from memorytree.engine.search import AT_LEAF, BRANCH, EXPLOIT, EXPLORED, EXPLORED_GENERATION, STEPS
-from memorytree.engine.sparse import NEAR, SMALLEST_TABLE, place_in, place_of_term
+from memorytree.engine.sparse import NEAR, SMALLEST_TABLE, entries, entries_of, place_in, place_of_term
 from memorytree.engine.state import MEMORIES, NEWEST, NONE, OLDER, SLOT
 
 Prepared = namedtuple("Prepared", "table values direct terms squared_length learned_length")
@@ -127,6 +127,7 @@ def weights_of(tree, lists, features):
 # Into how many classes candidates are sorted by what they promise.
 CLASSES = 256
 ENTRIES_A_LINE = 16  # four bytes each, in a cache line of 64
+AHEAD = 8  # how many candidates before its turn a key is fetched
 
 
 @helper
@@ -145,9 +146,10 @@ ROW, SUM = 0, 1  # of a place in a table of candidates, so that both lie side by
 @helper
 def find_row(rows, row):
     """The place of a row in a table of candidates, or the empty place where it would go."""
-    place = (row * 0x9E3779B1 >> 7) & (rows.shape[0] - 1)
+    last = np.uint64(rows.shape[0] - 1)
+    place = np.uint64(row * 0x9E3779B1 >> 7) & last
     while rows[place, ROW] != row and rows[place, ROW] != NONE:
-        place = (place + 1) & (rows.shape[0] - 1)
+        place = (place + np.uint64(1)) & last
     return place
 
 
@@ -156,7 +158,7 @@ def add_list(lists, term, factor, rows, sums, used, found):
     """Add what a term contributes to the score of each memory in its list; returns how many candidates there are."""
     begin = lists.lists[term, BEGIN]
     members, weights, lengths = lists.members, lists.weights, lists.lengths
-    for entry in range(begin, begin + lists.lists[term, LENGTH]):
+    for entry in entries(begin, begin + lists.lists[term, LENGTH]):
         row = np.int64(members[entry] >> FLAGS)
         place = find_row(rows, row)
         if rows[place, ROW] == NONE:
@@ -182,10 +184,11 @@ def select(tree, lists, rows, sums, used, found, promises, candidates):
     hopes, there = blank(found, np.float64), 0
     least, most = np.inf, -np.inf
     for u in range(found):
-        row = np.int64(rows[used[u], ROW])
-        rows[used[u], ROW] = NONE
+        place = np.uint32(used[u])
+        row = np.int64(rows[place, ROW])
+        rows[place, ROW] = NONE
         if row != GONE:
-            hope = promise(tree, np.float64(sums[used[u], SUM]), np.float64(lengths[row]))
+            hope = promise(tree, np.float64(sums[place, SUM]), np.float64(lengths[np.uint64(row)]))
             least, most = min(least, hope), max(most, hope)
             hopes[there], used[there] = hope, row
             there += 1
@@ -195,7 +198,7 @@ def select(tree, lists, rows, sums, used, found, promises, candidates):
     scale = (CLASSES - 1) / (most - least) if most - least > 1e-300 else 0.0
     counts = np.zeros(CLASSES, np.int64)
     for u in range(there):
-        counts[np.int64((hopes[u] - least) * scale)] += 1
+        counts[np.uint64((hopes[u] - least) * scale)] += 1
     edge, left = CLASSES - 1, room - counts[CLASSES - 1]
     while left > 0:
         edge -= 1
@@ -206,11 +209,11 @@ def select(tree, lists, rows, sums, used, found, promises, candidates):
     filled = first
     heap, members = promises[first:], candidates[first:]
     for u in range(there):
-        place = np.int64((hopes[u] - least) * scale)
-        if place > edge:
-            candidates[counts[place]] = used[u]
-            counts[place] += 1
-        elif place == edge:
+        kind = np.int64((hopes[u] - least) * scale)
+        if kind > edge:
+            candidates[counts[kind]] = used[u]
+            counts[kind] += 1
+        elif kind == edge:
             if filled < room:
                 search.push(heap, members, filled - first, hopes[u], used[u])
                 filled += 1
@@ -220,20 +223,25 @@ def select(tree, lists, rows, sums, used, found, promises, candidates):
 
 
 @helper
-def fetch_keys(tree, candidates, number):
-    """Have the keys of candidates at hand: each lies elsewhere, but all are known before the first is scored."""
+def fetch_spans(tree, candidates, number):
+    """Have at hand where the keys of candidates lie: each elsewhere, but all are known before the first is scored."""
     for j in range(number):
         prefetch(tree.rows, candidates[j] * tree.rows.shape[1])
     for j in range(number):
         prefetch(tree.spans, np.int64(tree.rows[candidates[j], SLOT]) * tree.spans.shape[1])
-    for j in range(number):
-        slot = tree.rows[candidates[j], SLOT]
-        first, last = tree.spans[slot, 0], tree.spans[slot, 0] + tree.spans[slot, 1] - 1
-        prefetch(tree.key_features, first)
-        prefetch(tree.key_features, last)  # a short key lies in two cache lines as often as in one
-        prefetch(tree.key_weights, first)
-        prefetch(tree.key_weights, last)
         prefetch(tree.row_ids, candidates[j])
+
+
+@helper
+def fetch_key(tree, row):
+    """Have a key at hand, all of its cache lines."""
+    slot = tree.rows[row, SLOT]
+    first, last = tree.spans[slot, 0], tree.spans[slot, 0] + tree.spans[slot, 1] - 1
+    for entry in range(first, last, ENTRIES_A_LINE):
+        prefetch(tree.key_features, entry)
+        prefetch(tree.key_weights, entry)
+    prefetch(tree.key_features, last)  # a short key lies in two cache lines as often as in one
+    prefetch(tree.key_weights, last)
 
 
 @helper
@@ -305,9 +313,13 @@ def query_rows(tree, lists, X, first, last, bounds, excluded, ids, scores, trace
                 if rows[place, ROW] != NONE:
                     rows[place, ROW] = GONE
         promising = select(tree, lists, rows, sums, used, found, promises, candidates)
-        fetch_keys(tree, candidates, promising)
+        fetch_spans(tree, candidates, promising)
+        for j in range(min(AHEAD, promising)):
+            fetch_key(tree, candidates[j])
         found = np.int64(0)
         for j in range(promising):
+            if j + AHEAD < promising:
+                fetch_key(tree, candidates[j + AHEAD])
             badness = weighed_dissimilarity(tree, tree.rows[candidates[j], SLOT], prepared, lists)
             if found < best.shape[0] or badness <= best[found - 1]:
                 found = search.offer_row(tree, candidates[j], x, badness, best_rows, best, found)
@@ -339,10 +351,11 @@ def cosine_of(tree, lists, slot, prepared):
     """(cosine, squared length) of a stored key, by importance."""
     terms, weights = tree.key_features, tree.key_weights
     product, squared_length = 0.0, 0.0
-    for j in range(tree.spans[slot, 0], tree.spans[slot, 0] + tree.spans[slot, 1]):
-        weight = np.float64(term_weight(tree, lists, terms[j])) * weights[j]
+    for j in entries_of(tree, slot):
+        term = np.uint32(terms[j])
+        weight = np.float64(term_weight(tree, lists, term)) * weights[j]
         squared_length += weight * weights[j]
-        product += weight * prepared.values[place_of_term(prepared, terms[j])]
+        product += weight * prepared.values[place_of_term(prepared, term)]
     lengths = np.sqrt(squared_length * prepared.squared_length)
     return product / lengths if lengths > 0 else 0.0, squared_length
 
@@ -367,11 +380,12 @@ def add_gradient(tree, lists, slot, prepared, pull, cosine, squared_length, touc
     if not squared_length * prepared.squared_length > 0:
         return count
     across, along = pull / np.sqrt(squared_length * prepared.squared_length), pull * cosine / (2 * squared_length)
-    for j in range(tree.spans[slot, 0], tree.spans[slot, 0] + tree.spans[slot, 1]):
-        weight = np.float64(term_weight(tree, lists, terms[j])) * weights[j]
-        other = prepared.values[place_of_term(prepared, terms[j])]
+    for j in entries_of(tree, slot):
+        term = np.uint32(terms[j])
+        weight = np.float64(term_weight(tree, lists, term)) * weights[j]
+        other = prepared.values[place_of_term(prepared, term)]
         change = weight * (across * other - along * weights[j])
-        count = add_to_gradient(lists, terms[j], change, touched, count)
+        count = add_to_gradient(lists, term, change, touched, count)
     return count
 
 

@@ -106,22 +106,34 @@ def note(mixture, gradient, curvature, outcomes, figures, f, right):
 
 
 @kernel
-def mix_labels(counts, mixture, gradient, curvature, outcomes, sets, ids, scores, right, others, rows, stored):
-    """Note what the mixture makes of the labels that memories brought to some rows; `stored`: these are counted already."""
+def tell_rows(counts, sets, ids, scores, right, others, rows, stored, bounds, figures, truths):
+    """The figures of the labels that memories brought to rows, and which are right; those of rows[j] begin at bounds[j].
+
+    `stored`: the rows are counted among those of their labels.
+    """
     slot_of = np.full(counts.shape[0], NONE, np.int32)
     brought, votes = np.empty(0, np.int64), np.empty((0, POWERS + 1))
     heights, chosen, totals = np.empty(CANDIDATES), np.empty(CANDIDATES, np.int64), np.empty(POWERS)
-    figures = np.empty((1, FIGURES))
-    for i in rows:
+    bounds[0] = 0
+    for j in range(rows.shape[0]):
+        i, first = rows[j], bounds[j]
         room = labels_brought(ids, i, sets)
         if room > brought.shape[0]:
             brought, votes = np.empty(2 * room, np.int64), np.empty((2 * room, POWERS + 1))
         n = choose(votes, gather(ids, scores, i, sets, slot_of, brought, votes, totals), heights, chosen)
         for c in range(n):
             count = counts[brought[chosen[c]]] - (1 if right[i, c] and stored else 0)
-            tell(votes, chosen[c], totals, count, figures, 0)
-            figures[0, LINEAR] = others[i, c]
-            note(mixture, gradient, curvature, outcomes, figures, 0, right[i, c])
+            tell(votes, chosen[c], totals, count, figures, first + c)
+            figures[first + c, LINEAR], truths[first + c] = others[i, c], right[i, c]
+        bounds[j + 1] = first + n
+
+
+@kernel
+def mix_labels(mixture, gradient, curvature, outcomes, bounds, figures, truths, some):
+    """Note what the mixture makes of the labels of some rows whose figures were told."""
+    for j in some:
+        for f in range(bounds[j], bounds[j + 1]):
+            note(mixture, gradient, curvature, outcomes, figures, f, truths[f])
 
 
 @kernel
@@ -161,6 +173,15 @@ class Lesson(NamedTuple):
     starts: np.ndarray  # where the pairs of each of them begin
     pairs: np.ndarray
     others: np.ndarray  # the linear score of each label that was brought, by the half that does not learn from the row
+
+
+class Told(NamedTuple):
+    """Figures of the labels that were brought to some rows of a lesson."""
+
+    bounds: np.ndarray  # where those of each row begin
+    figures: np.ndarray
+    truths: np.ndarray  # whether the labels are right
+    misses: np.ndarray  # how many true labels of each row are not among them
 
 
 class LabelModel:
@@ -231,16 +252,25 @@ class LabelModel:
         rows = lesson.X, lesson.scales, lesson.halves
         solve(self._tables, self.bias, *pairs, *rows, *span, passes, seed, lesson.others)
 
-    def mix(self, lesson: Lesson, rows: np.ndarray, stored: bool) -> None:
-        """Learn to mix the figures from some rows of a lesson; `stored`: they are counted among those of their labels."""
+    def tell(self, lesson: Lesson, rows: np.ndarray, stored: bool) -> Told:
+        """The figures of some rows of a lesson; `stored`: the rows are counted among those of their labels."""
+        room = len(rows) * CANDIDATES
+        told = Told(
+            np.empty(len(rows) + 1, np.int64), np.empty((room, FIGURES), np.float32), np.empty(room, np.bool_),
+            lesson.misses[rows],
+        )  # fmt: skip
+        hits = lesson.sets, lesson.ids, lesson.scores, lesson.right, lesson.others
+        tell_rows(self.counts, *hits, rows, stored, told.bounds, told.figures, told.truths)
+        return told
+
+    def mix(self, told: Told, some: np.ndarray) -> None:
+        """Learn to mix the figures of some of the rows that were told."""
         gradient = np.zeros(FIGURES)
-        self.curvature += min(len(rows) / HORIZON, 0.5) * (STEADINESS * np.eye(FIGURES) - self.curvature)
-        mixing = self.mixture, gradient, self.curvature, self.outcomes
-        hits = lesson.sets, lesson.ids, lesson.scores
-        mix_labels(self.counts, *mixing, *hits, lesson.right, lesson.others, rows, stored)
+        self.curvature += min(len(some) / HORIZON, 0.5) * (STEADINESS * np.eye(FIGURES) - self.curvature)
+        mix_labels(self.mixture, gradient, self.curvature, self.outcomes, told.bounds, told.figures, told.truths, some)
         # A step of Newton's method, by the curvature of the rows of late.
         self.mixture -= np.clip(np.linalg.solve(self.curvature, gradient), -1, 1)
-        self.missed += int(lesson.misses[rows].sum())
+        self.missed += int(told.misses[some].sum())
 
     def score(self, sets: Any, ids: np.ndarray, scores: np.ndarray, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """For each query the labels that its memories bring (-1 behind the last) and their probabilities, highest first."""

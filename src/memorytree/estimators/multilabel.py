@@ -252,10 +252,11 @@ class MemoryTreeMultilabelClassifier(Remembering):
         for span in track(list(pairwise(edges)), "learning the weights of labels", bool(self.verbose)):
             self._model.learn(lesson, span, passes, seed)
         some, often = self._chance.permutation(n)[:MIXED], min(max(MIXED // (3 * n), 2), MIXING)
+        told = self._model.tell(lesson, some, stored=True)
         for begins, rows in self._batches(len(some), "learning to mix them with votes", often):
             if begins:
                 self._model.forget_outcomes()
-            self._model.mix(lesson, some[rows], True)
+            self._model.mix(told, rows)
 
     def _learn_again(self) -> None:
         """Learn the scores of labels once more from all that is remembered."""
@@ -267,7 +268,8 @@ class MemoryTreeMultilabelClassifier(Remembering):
         """Learn the scores of labels from rows that are not memories yet."""
         lesson = self._model.lesson(self._sets.arrays, hits.ids, self._similarities(hits), truth, view, halves(numbers))
         self._model.learn(lesson, (0, len(lesson.labels)), VISITS, int(numbers[0]))
-        self._model.mix(lesson, np.arange(len(hits)), False)
+        rows = np.arange(len(hits))
+        self._model.mix(self._model.tell(lesson, rows, stored=False), rows)
 
     # ---- predicting
 

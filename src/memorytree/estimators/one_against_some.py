@@ -15,7 +15,7 @@ import numpy as np
 
 from memorytree.engine.compile import fast_helper, helper, kernel, prefetch
 from memorytree.engine.rng import below, seeded
-from memorytree.engine.sparse import find_from, shrinking, spread, sum_of_squares
+from memorytree.engine.sparse import entries, find_from, shrinking, spread, sum_of_squares
 from memorytree.engine.state import NONE
 from memorytree.estimators.tables import FIRST, SIZE, place_of, room_for, widen
 from memorytree.estimators.votes import CANDIDATES, POWERS, choose, gather, labels_brought
@@ -34,8 +34,8 @@ def place_in(tables, label, feature):
     places, words, _, dimension = tables
     start, size = places[label, FIRST], places[label, SIZE]
     if size >= dimension:
-        return start + feature
-    return find_from(spread(feature) & (size - 1), words, start, size, feature)
+        return np.uint64(start + feature)
+    return np.uint64(find_from(spread(feature) & (size - 1), words, start, size, feature))
 
 
 @helper
@@ -45,7 +45,7 @@ def fetch(tables, label, X, i):
     bounds, features, _ = X
     start, size = places[label, FIRST], places[label, SIZE]
     if 0 < size < dimension:
-        for j in range(bounds[i], bounds[i + 1]):
+        for j in entries(bounds[i], bounds[i + 1]):
             home = (start + (spread(features[j]) & (size - 1))) * words.shape[1]
             prefetch(words, home)
             prefetch(words, home + 2 * words.shape[1] - 1)  # and the place behind it, which may be needed as well
@@ -57,7 +57,7 @@ def linear(tables, bias, label, X, i, scale):
     bounds, features, weights = X
     numbers, total = tables[2], np.float32(0)
     if tables[0][label, SIZE] > 0:
-        for j in range(bounds[i], bounds[i + 1]):
+        for j in entries(bounds[i], bounds[i + 1]):
             place = place_in(tables, label, features[j])
             total += weights[j] * (numbers[place, WEIGHTS] + numbers[place, WEIGHTS + 1])
     return 0.5 * (bias[label, 0] + bias[label, 1] + scale * total)
@@ -69,7 +69,7 @@ def linear_by(half, tables, bias, label, X, i, scale):
     bounds, features, weights = X
     total = np.float32(0)
     if tables[0][label, SIZE] > 0:
-        for j in range(bounds[i], bounds[i + 1]):
+        for j in entries(bounds[i], bounds[i + 1]):
             total += weights[j] * tables[2][place_in(tables, label, features[j]), WEIGHTS + half]
     return bias[label, half] + scale * total
 
@@ -80,9 +80,9 @@ def take_down(tables, label, X, i, scale, half, at, spots, values):
     places, words, numbers, _ = tables
     bounds, features, weights = X
     if places[label, SIZE] > 0:
-        for j in range(bounds[i], bounds[i + 1]):
+        for j in entries(bounds[i], bounds[i + 1]):
             place = place_in(tables, label, features[j])
-            spots[at] = (place - places[label, FIRST]) * words.shape[1] + WEIGHTS + half
+            spots[at] = (np.int64(place) - places[label, FIRST]) * words.shape[1] + WEIGHTS + half
             values[at] = scale * weights[j]
             at += 1 if numbers[place, WEIGHTS + half] != 0 else 0
     return at
@@ -92,7 +92,7 @@ def take_down(tables, label, X, i, scale, half, at, spots, values):
 def dot(own, spots, values, first, last):
     """The score of a row by weights."""
     total = np.float32(0)
-    for j in range(first, last):
+    for j in entries(first, last):
         total += values[j] * own[spots[j]]
     return total
 
@@ -100,7 +100,7 @@ def dot(own, spots, values, first, last):
 @helper
 def add(own, spots, values, first, last, change):
     """Add `change` times a row to weights."""
-    for j in range(first, last):
+    for j in entries(first, last):
         own[spots[j]] += change * values[j]
 
 

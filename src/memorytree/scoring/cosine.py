@@ -7,7 +7,7 @@ import numpy as np
 from memorytree.engine import declared
 from memorytree.engine.compile import body_for, helper
 from memorytree.engine.dense import dot, squared_norm
-from memorytree.engine.sparse import place_in, place_of_term
+from memorytree.engine.sparse import entries_of, place_in, place_of_term
 from memorytree.engine.state import NONE
 
 Cosine = namedtuple("Cosine", "learns")
@@ -69,15 +69,15 @@ def term_weight(tree, lists, term):
 
 @body_for(declared.weighed_dissimilarity, "sparse", "cosine")
 def weighed_dissimilarity(tree, slot, prepared, lists):
-    importance = lists.importance
+    importance, values = lists.importance, prepared.values
     terms, weights = tree.key_features, tree.key_weights
-    first, last = tree.spans[slot, 0], tree.spans[slot, 0] + tree.spans[slot, 1]
     key_squared = 0.0
     product = 0.0
-    for j in range(first, last):
-        weight = np.float64(importance[terms[j]]) * weights[j]
+    for j in entries_of(tree, slot):
+        term = np.uint32(terms[j])
+        weight = np.float64(importance[term]) * weights[j]
         key_squared += weight * weights[j]
-        product += weight * prepared.values[place_of_term(prepared, terms[j])]
+        product += weight * values[place_of_term(prepared, term)]
     lengths = np.sqrt(prepared.squared_length * key_squared)
     # Rounding puts no other key before an equal one.
     return max(1.0 - product / lengths, 0.0) if lengths > 0 else 1.0

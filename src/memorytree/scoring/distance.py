@@ -6,7 +6,7 @@ import numpy as np
 
 from memorytree.engine import declared
 from memorytree.engine.compile import body_for, fast_helper
-from memorytree.engine.sparse import place_in, place_of_term
+from memorytree.engine.sparse import entries_of, place_in, place_of_term
 from memorytree.engine.state import NONE
 
 Distance = namedtuple("Distance", "learns")
@@ -71,13 +71,13 @@ def term_weight(tree, lists, term):
 def weighed_dissimilarity(tree, slot, prepared, lists):
     importance = lists.importance
     terms, weights = tree.key_features, tree.key_weights
-    first, last = tree.spans[slot, 0], tree.spans[slot, 0] + tree.spans[slot, 1]
     matched = 0
     matched_squared = 0.0
     total = 0.0
-    for j in range(first, last):
-        weight, factor = np.float64(weights[j]), np.float64(importance[terms[j]])
-        place = place_of_term(prepared, terms[j])
+    for j in entries_of(tree, slot):
+        term = np.uint32(terms[j])
+        weight, factor = np.float64(weights[j]), np.float64(importance[term])
+        place = place_of_term(prepared, term)
         value = np.float64(prepared.values[place])
         matched += prepared.table[place] != NONE
         matched_squared += factor * value * value

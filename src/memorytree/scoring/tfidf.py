@@ -15,7 +15,7 @@ import numpy as np
 
 from memorytree.engine import declared
 from memorytree.engine.compile import body_for, helper
-from memorytree.engine.sparse import place_of_term
+from memorytree.engine.sparse import entries_of, place_of_term
 from memorytree.engine.state import MEMORIES, NONE
 
 Tfidf = namedtuple("Tfidf", "learns")
@@ -40,15 +40,14 @@ def term_weight(tree, lists, term):
 @body_for(declared.weighed_dissimilarity, "sparse", "tfidf")
 def weighed_dissimilarity(tree, slot, prepared, lists):
     terms, weights = tree.key_features, tree.key_weights
-    first, last = tree.spans[slot, 0], tree.spans[slot, 0] + tree.spans[slot, 1]
     key_squared = 0.0
     product = 0.0
-    for j in range(first, last):
-        weight = np.float64(weights[j])
-        key_squared += lists.importance[terms[j]] * weight * weight
-        place = place_of_term(prepared, terms[j])
+    for j in entries_of(tree, slot):
+        term, weight = np.uint32(terms[j]), np.float64(weights[j])
+        key_squared += lists.importance[term] * weight * weight
+        place = place_of_term(prepared, term)
         if prepared.table[place] != NONE:
-            product += np.float64(declared.term_weight(tree, lists, terms[j])) * weight * prepared.values[place]
+            product += np.float64(declared.term_weight(tree, lists, term)) * weight * prepared.values[place]
     if not key_squared * prepared.squared_length > 0:
         return 1.0
     return 1.0 - product / prepared.squared_length * np.sqrt(np.sqrt(prepared.learned_length / key_squared))
