@@ -70,13 +70,15 @@ class SqliteErrors:
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         """Raise our error for one of SQLite's."""
-        if isinstance(error, sqlite3.DatabaseError):
-            name = getattr(error, "sqlite_errorname", "")
-            if not name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
-                raise StoreError(f"{self._path}: {error} ({name or 'SQLite'}); nothing was changed") from error
-        elif not isinstance(error, UnicodeDecodeError):
-            return
-        raise DamagedStore(f"{self._path} is damaged: {error}; `repair` saves what can be saved") from error
+        if isinstance(error, sqlite3.DatabaseError | UnicodeDecodeError):
+            raise self.ours(error) from error
+
+    def ours(self, error: Exception) -> StoreError:
+        """Our error for one of SQLite's, or for text that is none."""
+        name = getattr(error, "sqlite_errorname", "")
+        if isinstance(error, UnicodeDecodeError) or name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+            return DamagedStore(f"{self._path} is damaged: {error}; `repair` saves what can be saved")
+        return StoreError(f"{self._path}: {error} ({name or 'SQLite'}); nothing was changed")
 
 
 class Database:
@@ -180,7 +182,7 @@ class Database:
             with self._lock:
                 self._connection.execute(INSERT_MEMORY, memory)  # one statement is a transaction of its own
         except sqlite3.DatabaseError as error:
-            self._errors.__exit__(type(error), error, None)
+            raise self._errors.ours(error) from error
         if self._commits_to_wait:
             self._lengthen_log()
 

@@ -180,7 +180,7 @@ class Image:
         self.tree.insert_many(
             key_codec.decoded(kind, [memory.key for memory in memories]),
             self.records.add(memories),
-            ids=[memory.id for memory in memories],
+            ids=np.array([memory.id for memory in memories], np.int64),
             features=np.stack(features) if features else None,
             labels=labels if any(label is not None for label in labels) else None,
         )

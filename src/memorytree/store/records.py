@@ -207,11 +207,12 @@ class Records:
         first = len(self)
         self._fresh += [memory.value for memory in memories]
         self._describe(first, memories)
-        rows = []
-        for memory in memories:
-            expires = NEVER if memory.expires is None else memory.expires
-            self.next_expiry = min(self.next_expiry, expires)
-            rows.append((memory.record, memory.id, int.from_bytes(memory.seal, "big"), memory.created, expires, True))
+        rows = np.ones(len(memories), ROW)
+        rows["numbers"], rows["ids"] = [memory.record for memory in memories], [memory.id for memory in memories]
+        rows["seals"] = np.frombuffer(b"".join([memory.seal for memory in memories]), ">u8")
+        rows["created"] = [memory.created for memory in memories]
+        rows["expires"] = [NEVER if memory.expires is None else memory.expires for memory in memories]
+        self.next_expiry = min(self.next_expiry, float(rows["expires"].min(initial=NEVER)))
         self._rows.extend(rows)
         return range(first, len(self))
 

@@ -159,9 +159,8 @@ class _Salvage:
         """How many memories there should be: those that the last event counts, and those that came by themselves later."""
         if self.last is None:
             return None
-        return self.last.memories + len(
-            [record for record in self._listed("memories", "record") if record >= self.last.next_record]
-        )
+        known = self.last.next_record
+        return self.last.memories + sum(record >= known for record in self._listed("memories", "record"))
 
     def lessons(self) -> dict[int, Lesson]:
         """All whole lessons by number."""

@@ -95,7 +95,7 @@ class Writable(Session):
             return self._insert(image, keys, data, [value], ids, given, named, [metadata], lifetimes(1, ttl, None))[0]
 
     def _append(self, image: Image, x: Any, value: Any, metadata: Any, now: float, ttl: Any) -> int:
-        """Store a memory by itself and return its id. Whoever stores one by one waits for this, so it does what it must."""
+        """Store a memory by itself and return its id. Whoever stores one by one waits for all of this, so it is short."""
         state, alone, at = self._counted, self._alone, image.at + 1
         key, told = key_codec.encoded_one(image.tree._keys, x), (packed_value(value), packed_metadata(metadata))
         record, id = state.next_record + len(alone), state.next_id + len(alone)
