@@ -43,9 +43,9 @@ def whole(name: str, value: Any, least: int, most: int = MOST) -> int:
 
 def ids(name: str, values: Any, most: int = MOST) -> np.ndarray:
     """A list of ids as an array."""
-    if isinstance(values, str) or not isinstance(values, Iterable):
+    if isinstance(values, str) or not isinstance(values, Iterable) or getattr(values, "ndim", 1) == 0:
         raise InvalidOption(f"{name} must be a list of ids, not {values!r:.80}")
-    if isinstance(values, np.ndarray) and values.dtype == np.int64 and values.ndim == 1:
+    if type(values) is np.ndarray and values.dtype == np.int64 and values.ndim == 1:
         sound: bool = np.all((values >= 0) & (values <= most)).item()
         if sound:
             return values.copy()

@@ -2,11 +2,14 @@
 
 import contextlib
 import sqlite3
+from collections.abc import Mapping
+from datetime import timedelta
 
+import numpy as np
 import pytest
 
 import memorytree
-from memorytree.errors import DamagedStore
+from memorytree.errors import DamagedStore, InvalidOption, StoreError, UnsupportedValue
 from memorytree.store import repair, verify
 from memorytree.store.writing import PATIENCE
 from tests.faults.damage import leave_without_closing
@@ -188,3 +191,100 @@ def test_an_interruption_after_the_commit_is_made_good(store, monkeypatch):
     assert store[1] == "interrupted"
     assert store.insert(matrix(1)[0], "next") == 2
     assert store.verify().ok
+
+
+def test_what_is_given_may_store_something_itself(store):
+    class Curious(Mapping):
+        def __iter__(self):
+            store.insert(matrix(1)[0], "inner")
+            return iter(["field"])
+
+        def __getitem__(self, name):
+            return 1
+
+        def __len__(self):
+            return 1
+
+    store.insert(matrix(1)[0], "first")
+    store.insert(matrix(1)[0], "outer", metadata=Curious())
+    assert [store[id] for id in store] == ["first", "inner", "outer"]
+    assert store.operations == 3
+    leave_without_closing(store)
+    with memorytree.open(store.path) as again:
+        assert [again[id] for id in again] == ["first", "inner", "outer"]
+        assert again.verify().ok
+
+
+def test_a_reading_that_was_interrupted_as_it_began_takes_no_memory_with_it(store):
+    store.insert(matrix(1)[0], "first")
+    connection = store._database._connection
+
+    class Interrupted:
+        in_transaction = property(lambda self: connection.in_transaction)
+
+        def execute(self, query, *arguments):
+            connection.execute(query, *arguments)
+            if query.startswith("BEGIN"):
+                raise KeyboardInterrupt
+
+    store._database._connection = Interrupted()
+    with pytest.raises(KeyboardInterrupt):
+        store.verify()
+    store._database._connection = connection
+    for i in range(20):
+        store.insert(matrix(1)[0], i)
+    leave_without_closing(store)
+    with memorytree.open(store.path) as again:
+        assert len(again) == 21
+
+
+def test_nothing_is_stored_amid_a_reading_of_ones_own(store):
+    store.insert(matrix(1)[0], "first")
+    with store._database.as_of_now(), pytest.raises(StoreError, match="nothing was changed"):
+        store.insert(matrix(1)[0], "would not last")
+    assert store.insert(matrix(1)[0], "lasts") == 1
+    assert store.verify().ok
+
+
+def test_any_number_is_a_lifetime_whoever_came_before(store):
+    for life in (60, 60.0, np.int64(60), np.float32(60), timedelta(seconds=60)):
+        for label in (None, "with an event"):
+            store.insert(matrix(1)[0], "passing", ttl=life, label=label)
+    for life in ("a minute", [60], -1, True):
+        for label in (None, "with an event"):
+            with pytest.raises(InvalidOption, match="ttl"):
+                store.insert(matrix(1)[0], "never", ttl=life, label=label)
+    assert len(store) == 10
+
+
+def test_repair_gives_no_id_twice(left):
+    path, held = left
+    run(path, "UPDATE memories SET value = x'c0' WHERE record = 15")
+    repair(path)
+    with memorytree.open(path) as store:
+        assert store.insert(matrix(1)[0], "new") == max(held) + 1
+
+
+def test_failures_and_crashes_do_not_put_the_next_event_off(tmp_path):
+    store = memorytree.open(tmp_path / "store", seed=0)
+    for i, x in enumerate(matrix(4 * PATIENCE)):
+        store.insert(x, i)
+        if i % 50 == 49:
+            with pytest.raises(UnsupportedValue):
+                store.insert(x, object(), label="refused")
+        if i % 60 == 59:
+            leave_without_closing(store)
+            store = memorytree.open(tmp_path / "store")
+    events = numbered_events(store)
+    assert max(np.diff(events)) <= PATIENCE + 1
+    assert len(events) >= 4
+    store.close()
+
+
+def test_a_reader_one_step_behind_a_snapshot_sees_what_came_and_went(store):
+    store.insert(matrix(1)[0], "first")
+    with memorytree.open(store.path, mode="r") as reader:
+        assert len(reader) == 1
+        store.insert_many(matrix(3), range(3), ids=[5, 5, 6])
+        store.checkpoint()
+        assert {id: reader[id] for id in reader} == {0: "first", 5: 1, 6: 2}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
@@ -56,7 +57,7 @@ def lifetimes(n: int, ttl: Any, times: Any) -> list[tuple[float, float | None]]:
     now = time.time()
     if times is not None:
         return [(_moment(made, now), _moment(end, None)) for made, end in one_each("times", n, times, False)]
-    if ttl is None or isinstance(ttl, int | float | timedelta):
+    if ttl is None or isinstance(ttl, numbers.Real | timedelta):
         return [(now, end_of_life(now, ttl))] * n
     return [(now, end_of_life(now, life)) for life in one_each("ttl", n, ttl, False)]
 

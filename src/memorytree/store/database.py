@@ -180,6 +180,7 @@ class Database:
         """A memory by itself, without an event: the quickest way to make something last."""
         try:
             with self._lock:
+                self._check_idle()
                 self._connection.execute(INSERT_MEMORY, memory)  # one statement is a transaction of its own
         except sqlite3.DatabaseError as error:
             raise self._errors.ours(error) from error
@@ -213,20 +214,24 @@ class Database:
             self._note(run, {"trimmed": at})
 
     @contextmanager
-    def transaction(self) -> Iterator[Any]:
-        """Do all or nothing."""
+    def transaction(self, kind: str = "IMMEDIATE") -> Iterator[Any]:
+        """Do all or nothing. Whatever interrupts it, no transaction stays open behind it."""
         with self._lock, self._errors:
+            self._check_idle()
             run = self._connection.execute
-            run("BEGIN IMMEDIATE")
             try:
+                run(f"BEGIN {kind}")
                 yield run
                 run("COMMIT")
             except BaseException:
-                try:
+                if self._connection.in_transaction:
                     run("ROLLBACK")
-                except sqlite3.Error:
-                    pass  # the transaction has ended already; the first error says why
                 raise
+
+    def _check_idle(self) -> None:
+        """Raise if a transaction is open: what is written inside it would not last before its end."""
+        if self._connection.in_transaction:
+            raise StoreError(f"{self.path} is being read or written by the caller; nothing was changed")
 
     def sync(self) -> None:
         """Force all that was committed to the disk, whatever the durability."""
@@ -254,12 +259,8 @@ class Database:
     @contextmanager
     def as_of_now(self) -> Iterator[None]:
         """Read everything inside as it is at one moment, whatever a writer does meanwhile."""
-        with self._lock, self._errors:
-            self._connection.execute("BEGIN")
-            try:
-                yield
-            finally:
-                self._connection.execute("COMMIT")
+        with self.transaction("DEFERRED"):
+            yield
 
     def copy_to(self, path: Path) -> None:
         """Write a copy of the database as it is now."""

@@ -104,7 +104,10 @@ class _Salvage:
         found = {row[0]: event_of(row) for row in self._whole(self._each("*", "events", "at", self._listed("events", "at")))}
         self.events = [found[at] for at in sorted(found)]
         self.last = self.events[-1].state if self.events else None
-        self.next_id = self.last.next_id if self.last else 0
+        self.next_id, self._later = 0, 0
+        if self.last:  # each of those that came by themselves after it had an id
+            self._later = sum(record >= self.last.next_record for record in self._listed("memories", "record"))
+            self.next_id = self.last.next_id + self._later
 
     def close(self) -> None:
         if self._connection is not None:
@@ -157,10 +160,7 @@ class _Salvage:
 
     def counted(self) -> int | None:
         """How many memories there should be: those that the last event counts, and those that came by themselves later."""
-        if self.last is None:
-            return None
-        known = self.last.next_record
-        return self.last.memories + sum(record >= known for record in self._listed("memories", "record"))
+        return None if self.last is None else self.last.memories + self._later
 
     def lessons(self) -> dict[int, Lesson]:
         """All whole lessons by number."""

@@ -57,7 +57,8 @@ class Session:
         self._scorer = options.get("scorer")
         self._image: Image | None = None
         self._counted = State()
-        self._alone: list[Memory] = []  # came by themselves since the last event; not counted yet
+        self._alone: list[Memory] = []  # came by themselves; not counted yet
+        self._noted = 0  # the newest event that has a row
         self._open = False
         asked = _checked_options(options)
         settings = None if settings is None else _checked_settings(settings)
@@ -129,6 +130,7 @@ class Session:
             warnings.warn(f"{what}; the tree was made from the database instead", stacklevel=4)
         self._counted, self._alone = State() if last is None else last.state, []
         self._facts, self._last, self._version, self._image = facts, image.at, version, image
+        self._noted = self._database.newest_event_kept()
         if facts["format"] != FORMAT and not self._reader:
             self._database.note({"format": FORMAT})
         if image.lineage != facts["lineage"] and not self._reader:
@@ -182,8 +184,9 @@ class Session:
         self._image = None
         with self._database.as_of_now():
             first = self._database.first_event()
-            # The writer may have let go of what we have not seen yet; its snapshot has it.
-            if first is None or first <= image.at + 1:
+            # The writer may have let go of what we have not seen yet, and of what came and went with its first event; its
+            # snapshot has it.
+            if first is None or first <= image.at:
                 image.follow(self._database)
                 self._facts = self._database.facts()
                 self._image = image
@@ -266,7 +269,7 @@ class Session:
         self._database.commit(
             event, memories=memories, ended=[record for record, _ in ended], lessons=lessons, rewards=rewards, facts=facts
         )
-        self._counted, self._last = state, event.at
+        self._counted, self._last, self._noted = state, event.at, event.at
         if facts:
             self._facts |= facts
         return event
@@ -284,9 +287,10 @@ class Session:
         path = snapshots.path_for(self.path / SNAPSHOTS, image.at)
         if path.exists() and not any(snapshots.damage(path)):
             return
-        if self._database.newest_event_kept() != image.at:  # a memory came by itself; a snapshot needs an event
+        if self._noted != image.at:  # a memory came by itself; a snapshot needs an event
             newest = msgpack.packb([self._state.next_record - 1] * 2)
             self._database.commit(Event(image.at, "insert", newest, time.time(), self._state))
+            self._noted = image.at
         try:
             # A snapshot must not know more than the database would after a power cut.
             self._database.sync()

@@ -83,23 +83,29 @@ class Writable(Session):
                     image is not None
                     and image.is_settled
                     and image.records.next_expiry > now
-                    and len(self._alone) < PATIENCE
+                    and image.at - self._noted < PATIENCE
                 ):
-                    return self._append(image, x, value, metadata, now, ttl)
+                    return self._append(image.tree._keys, x, value, metadata, now, ttl)
         ids = [options.id_to_give(id)]
         with self._writing() as image:
             keys, core = image.tree._begin(x)
             data = [key_codec.encoded_one(keys, x)]
             given = checked_features(None if features is None else [features], 1, core)
             named = None if label is None else [label]
-            return self._insert(image, keys, data, [value], ids, given, named, [metadata], lifetimes(1, ttl, None))[0]
+            now = time.time()
+            times = [(now, end_of_life(now, ttl))]
+            return self._insert(image, keys, data, [value], ids, given, named, [metadata], times)[0]
 
-    def _append(self, image: Image, x: Any, value: Any, metadata: Any, now: float, ttl: Any) -> int:
+    def _append(self, keys: Any, x: Any, value: Any, metadata: Any, now: float, ttl: Any) -> int:
         """Store a memory by itself and return its id. Whoever stores one by one waits for all of this, so it is short."""
+        key, told = key_codec.encoded_one(keys, x), (packed_value(value), packed_metadata(metadata))
+        end = end_of_life(now, ttl)
+        # Only now: what the caller gave may have stored something itself. Should anybody still, the record is taken twice,
+        # and the database refuses.
+        image = self._image or self._current()
         state, alone, at = self._counted, self._alone, image.at + 1
-        key, told = key_codec.encoded_one(image.tree._keys, x), (packed_value(value), packed_metadata(metadata))
         record, id = state.next_record + len(alone), state.next_id + len(alone)
-        memory = sealed(Memory, record, id, key, *told, None, None, now, end_of_life(now, ttl), at)
+        memory = sealed(Memory, record, id, key, *told, None, None, now, end, at)
         try:
             self._database.append(memory)
             alone.append(memory)
