@@ -16,7 +16,7 @@ from memorytree.errors import UnsupportedValue
 _ARRAY, _SCALAR, _TUPLE = 101, 102, 103  # msgpack extension types
 DEEPEST = 32
 # How msgpack begins an array, by its length; longer ones are rare.
-_ARRAY_OF = [bytes([0x90 + n]) if n < 16 else b"\xdc" + n.to_bytes(2, "big") for n in range(1024)]
+ARRAY_OF = [bytes([0x90 + n]) if n < 16 else b"\xdc" + n.to_bytes(2, "big") for n in range(1024)]
 
 
 def packed(values: list[Any], encode: Callable[[Any], Any] | None = None) -> bytes:
@@ -64,18 +64,19 @@ def packed_value(value: Any) -> bytes:
 
 def unpacked(data: bytes) -> Any:
     """What bytes stand for."""
-    return unpackb(data, ext_hook=_restore_extension, strict_map_key=False)
+    return unpackb(data, ext_hook=restore_extension, strict_map_key=False)
 
 
 def unpacked_all(parts: list[Any]) -> list[Any]:
     """What each of several runs of bytes stands for; read as one array, in half the time that it takes one by one."""
     try:
-        return unpackb(_ARRAY_OF[len(parts)] + b"".join(parts), ext_hook=_restore_extension, strict_map_key=False)
+        return unpackb(ARRAY_OF[len(parts)] + b"".join(parts), ext_hook=restore_extension, strict_map_key=False)
     except (IndexError, StackError):  # so many, or a value nested as deep as can be, and now one deeper
         return [unpacked(part) for part in parts]
 
 
-def _restore_extension(code: int, data: bytes) -> Any:
+def restore_extension(code: int, data: bytes) -> Any:
+    """What `_extend` made something of."""
     if code == _TUPLE:
         return tuple(unpacked(data))
     if code in (_ARRAY, _SCALAR):

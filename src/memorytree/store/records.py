@@ -14,8 +14,9 @@ from typing import Any
 
 import msgpack
 import numpy as np
+from msgpack import StackError, unpackb
 
-from memorytree.packing import packed_value, unpacked, unpacked_all
+from memorytree.packing import ARRAY_OF, packed_value, restore_extension, unpacked, unpacked_all
 from memorytree.store.arguments import checked_where
 from memorytree.store.rows import Memory
 
@@ -251,8 +252,9 @@ class Records:
         """The values at some places. This is on the path of every query, so it asks nobody else."""
         bounds, data = self._bounds, self._mapped
         try:
-            return unpacked_all([data[bounds[place] : bounds[place + 1]] for place in places])  # type: ignore[index, operator]
-        except (IndexError, TypeError):  # not all of them are mapped
+            parts = [data[bounds[place] : bounds[place + 1]] for place in places]  # type: ignore[index, operator]
+            return unpackb(ARRAY_OF[len(parts)] + b"".join(parts), ext_hook=restore_extension, strict_map_key=False)
+        except (IndexError, TypeError, StackError):  # not all of them are mapped, or `unpacked_all` knows what to do
             return unpacked_all([_NOTHING if place is None else self.packed_value(place) or _NOTHING for place in places])
 
     def seal(self, place: int) -> bytes:

@@ -114,7 +114,8 @@ class MemoryStore(Writable):
         image = self._image
         if image is None or self._reader or image.waiting:
             image = self._current()
-        if where is None and (image.records.next_expiry == NEVER or image.records.next_expiry > time.time()):
+        expiry = image.records.next_expiry
+        if where is None and (expiry == NEVER or expiry > time.time()):
             answer: Any = image.tree.query(x, k, explore=explore, beam=beam, exclude=exclude, draw=draw)
             return answer
         return filtered(image, x, k, where, exclude, beam, explore=explore, draw=draw)
