@@ -260,6 +260,24 @@ def test_what_was_learned_does_not_take_from_a_key_that_it_ranks_itself_highest(
     assert set(answers.scores[:, 0].tolist()) == {1.0}
 
 
+@pytest.mark.parametrize("scale", [1e-44, 1e-36, 1e-20, 1e14])
+def test_what_is_learned_does_not_depend_on_how_long_keys_are(scale):
+    X, labels = planted(np.random.default_rng(0), 300)
+    learned = []
+    for factor in (1.0, scale):
+        tree = MemoryTree.build(X * factor, range(300), scorer="cosine", seed=0)
+        ids = MemoryTree.build(X, range(300), scorer="cosine", seed=0).query_many(X, 5, exclude=np.arange(300)[:, None]).ids
+        hits = tree.query_many(X * factor, 5)
+        hits.ids[:] = ids
+        tree.update_many(hits, (labels[ids] == labels[:, None]).astype(float))
+        learned.append(importance(tree))
+        check_tree(tree)
+    assert np.all(np.isfinite(learned[1])) and np.all(learned[1] > 0)
+    if scale > 1e-30:  # shorter keys have too few digits
+        np.testing.assert_allclose(learned[1], learned[0], rtol=1e-3)
+        assert np.ptp(learned[0]) > 0.1
+
+
 def test_equal_rewards_and_none_teach_nothing():
     tree = MemoryTree.build(documents(50), range(50), seed=0)
     for rewards in ([0.0] * 3, [1.0] * 3, [None] * 3, [None, 1.0, None]):

@@ -103,6 +103,20 @@ def test_a_row_is_judged_by_weights_that_it_never_touched():
     assert later.others[0, 0] > 0.5
 
 
+@pytest.mark.boundscheck
+def test_only_rows_that_are_judged_are_scored_by_the_other_half():
+    _, _, asked = questions(120, 20, 50, seed=3)
+    every, some = LabelModel(20, 50), LabelModel(20, 50)
+    judged = np.arange(0, 120, 3)
+    lessons = every.lesson(*asked), some.lesson(*asked, judged)
+    for model, lesson in zip((every, some), lessons, strict=True):
+        model.learn(lesson, (0, len(lesson.labels)), 4, 0)
+    assert np.array_equal(every.words[: every.top[0]], some.words[: some.top[0]])
+    assert np.array_equal(lessons[0].others[judged], lessons[1].others[judged])
+    assert np.count_nonzero(lessons[0].others) > 2 * np.count_nonzero(lessons[1].others) > 0
+    assert not np.delete(lessons[1].others, judged, axis=0).any()
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_a_half_does_not_forget_what_it_knew(seed):
     """The first row turns out to be easy, so its own feature is unlearned again, and may still be learned later."""

@@ -345,6 +345,8 @@ def compare_rows(tree, lists, X, first, last, ids, scores):
 
 # ---- learning
 
+SHORTEST = 1e-70  # the squared length of a key from which anything is learned: its reciprocal is to be a number of 32 bits
+
 
 @helper
 def cosine_of(tree, lists, slot, prepared):
@@ -363,10 +365,10 @@ def cosine_of(tree, lists, slot, prepared):
 @helper
 def add_to_gradient(lists, term, change, touched, count):
     """Change the gradient of a term, and put it among those that have one: (how many have). Takes no branch."""
-    touched[count] = term
-    count += lists.gradient[term] == 0
-    lists.gradient[term] += change
-    return count
+    old = lists.gradient[term]
+    touched[np.uint64(count)] = term
+    lists.gradient[term] = old + np.float32(change)
+    return count + (old == 0)
 
 
 @helper
@@ -377,28 +379,34 @@ def add_gradient(tree, lists, slot, prepared, pull, cosine, squared_length, touc
     Returns how many terms have a gradient.
     """
     terms, weights = tree.key_features, tree.key_weights
-    if not squared_length * prepared.squared_length > 0:
+    if not min(squared_length, prepared.squared_length) > SHORTEST:
         return count
-    across, along = pull / np.sqrt(squared_length * prepared.squared_length), pull * cosine / (2 * squared_length)
+    key_scale, query_scale = np.float32(1 / np.sqrt(squared_length)), np.float32(1 / np.sqrt(prepared.squared_length))
+    across, along = np.float32(pull), np.float32(pull * cosine / 2)
     for j in entries_of(tree, slot):
         term = np.uint32(terms[j])
-        weight = np.float64(term_weight(tree, lists, term)) * weights[j]
-        other = prepared.values[place_of_term(prepared, term)]
-        change = weight * (across * other - along * weights[j])
+        own, other = key_scale * weights[j], query_scale * prepared.values[place_of_term(prepared, term)]
+        change = term_weight(tree, lists, term) * own * (across * other - along * own)
         count = add_to_gradient(lists, term, change, touched, count)
     return count
 
 
 @helper
 def step_terms(lists, touched, count):
-    """One step of Adagrad on the logarithm of the importance of terms; their gradient is used up."""
+    """One step of Adagrad on the logarithm of the importance of terms; their gradient is used up.
+
+    Steps are short, so the first three parts of the exponential series do for it; they never come to zero or below.
+    """
+    least, most, rate = np.float32(1 / FURTHEST), np.float32(FURTHEST), np.float32(lists.settings.rate)
+    importance, squares, gradient = lists.importance, lists.squares, lists.gradient
     for j in range(count):
-        term = touched[j]
-        g = lists.gradient[term]
-        lists.gradient[term] = 0
-        lists.squares[term] += g * g
-        change = np.exp(-lists.settings.rate * g / np.sqrt(lists.squares[term] + 1e-2))
-        lists.importance[term] = min(max(lists.importance[term] * change, 1 / FURTHEST), FURTHEST)
+        term = np.uint32(touched[j])
+        g = gradient[term]
+        gradient[term] = 0
+        squares[term] += g * g
+        step = -rate * g / np.sqrt(squares[term] + np.float32(1e-2))
+        change = np.float32(1) + step + np.float32(0.5) * step * step
+        importance[term] = min(max(importance[term] * change, least), most)
 
 
 @kernel

@@ -92,19 +92,6 @@ def score_labels(tables, bias, counts, mixture, sets, ids, scores, X, found, cha
             chances[i, c], found[i, c] = 0.0, NONE
 
 
-@helper
-def note(mixture, gradient, curvature, outcomes, figures, f, right):
-    """Note what the mixture makes of a label, for the next step of its coefficients and for choosing a threshold."""
-    probability = chance(mixture, figures, f)
-    error = probability - (1.0 if right else 0.0)
-    spread = probability * (1.0 - probability)
-    for a in range(FIGURES):
-        gradient[a] += error * figures[f, a]
-        for b in range(FIGURES):
-            curvature[a, b] += spread * figures[f, a] * figures[f, b]
-    outcomes[1 if right else 0, min(np.int64(probability * BINS), BINS - 1)] += 1
-
-
 @kernel
 def tell_rows(counts, sets, ids, scores, right, others, rows, stored, bounds, figures, truths):
     """The figures of the labels that memories brought to rows, and which are right; those of rows[j] begin at bounds[j].
@@ -130,10 +117,21 @@ def tell_rows(counts, sets, ids, scores, right, others, rows, stored, bounds, fi
 
 @kernel
 def mix_labels(mixture, gradient, curvature, outcomes, bounds, figures, truths, some):
-    """Note what the mixture makes of the labels of some rows whose figures were told."""
+    """Note what the mixture makes of the labels of some rows whose figures were told: for the next step of its coefficients
+    (of the curvature, which is symmetric, what lies on the diagonal and below) and for choosing a threshold."""
+    own = np.empty((1, FIGURES))
     for j in some:
         for f in range(bounds[j], bounds[j + 1]):
-            note(mixture, gradient, curvature, outcomes, figures, f, truths[f])
+            own[0] = figures[f]
+            probability = chance(mixture, own, 0)
+            error = probability - (1.0 if truths[f] else 0.0)
+            spread = probability * (1.0 - probability)
+            for a in range(FIGURES):
+                gradient[a] += error * own[0, a]
+                part = spread * own[0, a]
+                for b in range(a + 1):
+                    curvature[a, b] += part * own[0, b]
+            outcomes[1 if truths[f] else 0, min(np.int64(probability * BINS), BINS - 1)] += 1
 
 
 @kernel
@@ -166,13 +164,14 @@ class Lesson(NamedTuple):
     scores: np.ndarray
     X: Any
     halves: np.ndarray  # which half of the weights each row teaches
+    judged: np.ndarray  # whether the other half, which does not learn from the row, is to say what it makes of it
     scales: np.ndarray  # what makes each row as long as one
     right: np.ndarray  # whether the labels that were brought are right
     misses: np.ndarray  # how many true labels of each row are not among those that were brought
     labels: np.ndarray  # all that occur in pairs
     starts: np.ndarray  # where the pairs of each of them begin
     pairs: np.ndarray
-    others: np.ndarray  # the linear score of each label that was brought, by the half that does not learn from the row
+    others: np.ndarray  # of rows that are judged: the linear score of each label that was brought, by the other half
 
 
 class Told(NamedTuple):
@@ -228,8 +227,13 @@ class LabelModel:
         reward_rows(sets, ids, truth, len(self.counts), rewards)
         return rewards
 
-    def lesson(self, sets: Any, ids: np.ndarray, scores: np.ndarray, truth: Any, X: Any, halves: np.ndarray) -> Lesson:
-        """What there is to learn from the true labels of some queries; sets[id]: the labels of a memory."""
+    def lesson(
+        self, sets: Any, ids: np.ndarray, scores: np.ndarray, truth: Any, X: Any, halves: np.ndarray, judged: Any = None
+    ) -> Lesson:
+        """What there is to learn from the true labels of some queries; sets[id]: the labels of a memory.
+
+        `judged`: the rows whose figures are going to be told, by default all.
+        """
         n = len(ids)
         brought, right = np.empty((n, CANDIDATES), np.int32), np.empty((n, CANDIDATES), np.bool_)
         missed, scales = np.empty(len(truth[1]), np.int32), np.empty(n)
@@ -243,13 +247,14 @@ class LabelModel:
             wider[: len(self.words)] = self.words
             self.words = wider
         misses = np.diff(np.concatenate([[0], np.cumsum(missed != NONE)])[truth[0]])
-        others = np.zeros((n, CANDIDATES), np.float32)
-        return Lesson(sets, ids, scores, X, halves, scales, right, misses, labels, starts, pairs, others)
+        others, told = np.zeros((n, CANDIDATES), np.float32), np.zeros(n, np.bool_)
+        told[slice(None) if judged is None else judged] = True
+        return Lesson(sets, ids, scores, X, halves, told, scales, right, misses, labels, starts, pairs, others)
 
     def learn(self, lesson: Lesson, span: tuple[int, int], passes: int, seed: int) -> None:
         """Learn the weights of lesson.labels[span[0]] .. lesson.labels[span[1] - 1], each once."""
         pairs = lesson.labels, lesson.starts, lesson.pairs, lesson.right
-        rows = lesson.X, lesson.scales, lesson.halves
+        rows = lesson.X, lesson.scales, lesson.halves, lesson.judged
         solve(self._tables, self.bias, *pairs, *rows, *span, passes, seed, lesson.others)
 
     def tell(self, lesson: Lesson, rows: np.ndarray, stored: bool) -> Told:
@@ -265,9 +270,10 @@ class LabelModel:
 
     def mix(self, told: Told, some: np.ndarray) -> None:
         """Learn to mix the figures of some of the rows that were told."""
-        gradient = np.zeros(FIGURES)
+        gradient, lower = np.zeros(FIGURES), np.zeros((FIGURES, FIGURES))
+        mix_labels(self.mixture, gradient, lower, self.outcomes, told.bounds, told.figures, told.truths, some)
         self.curvature += min(len(some) / HORIZON, 0.5) * (STEADINESS * np.eye(FIGURES) - self.curvature)
-        mix_labels(self.mixture, gradient, self.curvature, self.outcomes, told.bounds, told.figures, told.truths, some)
+        self.curvature += lower + np.tril(lower, -1).T
         # A step of Newton's method, by the curvature of the rows of late.
         self.mixture -= np.clip(np.linalg.solve(self.curvature, gradient), -1, 1)
         self.missed += int(told.misses[some].sum())

@@ -28,7 +28,10 @@ from memorytree.tree import MemoryTree
 TARGETS = ("hamming", "f1")
 # Rows that are looked at together before any of them teaches.
 BATCH = 256
-# How often `fit` goes over the rows to teach the memory: a space takes longer to learn than the weights of terms.
+# `fit` teaches the memory by half of the rows, and learns to mix the figures of labels from the other half, which is asked
+# when the memory has learned; each has no fewer rows than this, if there are so many.
+ENOUGH = 2048
+# How often it is taught by them: a space takes longer to learn than the weights of terms.
 LESSONS, DENSE_LESSONS = 1, 2
 # How the figures of a label are mixed is learned from no more rows than this; they are gone over twice, few of them up to
 # so many times.
@@ -126,14 +129,15 @@ class MemoryTreeMultilabelClassifier(Remembering):
         # Stored in a random order, whatever order the rows came in; a row's id is its number all the same.
         order = self._chance.permutation(X.shape[0])
         self._store(X[order], taken(sets, order), order)
-        lessons = DENSE_LESSONS if self._dense else LESSONS
-        for number, (begins, rows) in enumerate(self._batches(X.shape[0], "teaching the memory", lessons)):
-            if begins and number:
-                self.memory_.learn()
-            self._teach(self._ask(X[rows], rows[:, None]), taken(sets, rows))
-        self.memory_.learn()
+        own = np.arange(X.shape[0])
+        answers, order = self._no_answers(len(own)), self._chance.permutation(own)
+        part = max(len(own) // 2, min(len(own), ENOUGH))
+        for _ in range(DENSE_LESSONS if self._dense else LESSONS):
+            for rows in self._batches(order[:part], "teaching the memory"):
+                self._teach(self._ask_for(rows, X, own, answers), taken(sets, rows))
+            self.memory_.learn()
         self._follow()
-        self._learn_scores(X, sets, np.arange(X.shape[0]), self.passes)
+        self._learn_scores(X, sets, own, self.passes, answers, order[-part:])
         return self
 
     @all_or_nothing
@@ -211,13 +215,10 @@ class MemoryTreeMultilabelClassifier(Remembering):
             raise AttributeError("classes_ is known once the classifier is fitted")
         return self._names.sorted_names()
 
-    def _batches(self, n: int, what: str, passes: int = 1) -> Any:
-        """The numbers of n rows, some at a time, in a new random order each pass; and whether a pass begins with them."""
-        batches = [
-            (first == 0, order[first : first + BATCH])
-            for order in (self._chance.permutation(n) for _ in range(passes))
-            for first in range(0, n, BATCH)
-        ]
+    def _batches(self, rows: np.ndarray, what: str) -> Any:
+        """Rows, some at a time, in a random order."""
+        order = self._chance.permutation(rows)
+        batches = [order[first : first + BATCH] for first in range(0, len(order), BATCH)]
         return track(batches, what, bool(self.verbose))
 
     def _store(self, X: Any, truth: tuple[np.ndarray, np.ndarray], ids: np.ndarray | None) -> None:
@@ -239,30 +240,47 @@ class MemoryTreeMultilabelClassifier(Remembering):
         """Tell the memory how well the labels of what it returned agree with those of the rows."""
         self.memory_.update_many(hits, self._model.rewards(self._sets.arrays, hits.ids, truth))
 
-    def _learn_scores(self, X: Any, sets: tuple[np.ndarray, np.ndarray], own: np.ndarray, passes: int) -> None:
-        """Learn the scores of labels from rows that are memories, by what the memory returns for them as it is now."""
-        n, k = X.shape[0], self._k()
-        ids, scores = np.empty((n, k), np.int64), np.empty((n, k), np.float32)
-        for _, rows in self._batches(n, "asking the memory"):
-            hits = self._ask(X[rows], own[rows][:, None])
-            ids[rows], scores[rows] = hits.ids, self._similarities(hits)
-        lesson = self._model.lesson(self._sets.arrays, ids, scores, sets, self._view(X), halves(own))
+    def _no_answers(self, n: int) -> tuple[np.ndarray, np.ndarray]:
+        """Room for the memories that are returned for n rows, and for what their votes weigh."""
+        return np.empty((n, self._k()), np.int64), np.empty((n, self._k()), np.float32)
+
+    def _ask_for(self, rows: np.ndarray, X: Any, own: np.ndarray, answers: tuple[np.ndarray, np.ndarray]) -> HitMatrix:
+        """Ask for rows that are memories themselves, and note what is returned."""
+        hits = self._ask(X[rows], own[rows][:, None])
+        answers[0][rows], answers[1][rows] = hits.ids, self._similarities(hits)
+        return hits
+
+    def _learn_scores(
+        self,
+        X: Any,
+        sets: tuple[np.ndarray, np.ndarray],
+        own: np.ndarray,
+        passes: int,
+        answers: tuple[np.ndarray, np.ndarray],
+        unasked: np.ndarray,
+    ) -> None:
+        """Learn the scores of labels from rows that are memories. What was returned for some of them while the memory still
+        learned is good enough for the linear weights; how to mix these with votes is learned from the others."""
+        n = X.shape[0]
+        for rows in self._batches(unasked, "asking the memory"):
+            self._ask_for(rows, X, own, answers)
+        some = self._chance.permutation(unasked)[:MIXED]
+        lesson = self._model.lesson(self._sets.arrays, *answers, sets, self._view(X), halves(own), some)
         seed = int(self._chance.randint(2**31))
         edges = np.unique(np.searchsorted(lesson.starts, [*range(0, len(lesson.pairs), PAIRS), len(lesson.pairs)])).tolist()
         for span in track(list(pairwise(edges)), "learning the weights of labels", bool(self.verbose)):
             self._model.learn(lesson, span, passes, seed)
-        some, often = self._chance.permutation(n)[:MIXED], min(max(MIXED // (3 * n), 2), MIXING)
         told = self._model.tell(lesson, some, stored=True)
-        for begins, rows in self._batches(len(some), "learning to mix them with votes", often):
-            if begins:
-                self._model.forget_outcomes()
-            self._model.mix(told, rows)
+        for _ in range(min(max(MIXED // (3 * len(some)), 2), MIXING)):
+            self._model.forget_outcomes()
+            for rows in self._batches(np.arange(len(some)), "learning to mix them with votes"):
+                self._model.mix(told, rows)
 
     def _learn_again(self) -> None:
         """Learn the scores of labels once more from all that is remembered."""
         ids = self._own_ids()
         keys = np.stack([self.memory_.key(id) for id in ids.tolist()])
-        self._learn_scores(keys, self._sets.of(ids), ids, VISITS)
+        self._learn_scores(keys, self._sets.of(ids), ids, VISITS, self._no_answers(len(ids)), np.arange(len(ids)))
 
     def _learn(self, hits: HitMatrix, truth: tuple[np.ndarray, np.ndarray], view: Any, numbers: np.ndarray) -> None:
         """Learn the scores of labels from rows that are not memories yet."""

@@ -75,26 +75,34 @@ def linear_by(half, tables, bias, label, X, i, scale):
 
 
 @helper
-def take_down(tables, label, X, i, scale, half, at, spots, values):
-    """What a half knows of a row, from `at` on: where its weights are in the table, and the row's own; returns the end."""
-    places, words, numbers, _ = tables
+def take_down(tables, label, X, i, scale, own, at, spots, values):
+    """What a half knows of row i, from `at` on: the places of its weights among its `own`, and the row's; returns the end."""
+    places, _, _, dimension = tables
     bounds, features, weights = X
-    if places[label, SIZE] > 0:
+    first, size, at = places[label, FIRST], places[label, SIZE], np.uint64(at)
+    if size >= dimension:
         for j in entries(bounds[i], bounds[i + 1]):
-            place = place_in(tables, label, features[j])
-            spots[at] = (np.int64(place) - places[label, FIRST]) * words.shape[1] + WEIGHTS + half
-            values[at] = scale * weights[j]
-            at += 1 if numbers[place, WEIGHTS + half] != 0 else 0
-    return at
+            spots[at], values[at] = features[j], scale * weights[j]
+            at += np.uint64(own[np.uint32(features[j])] != 0)
+    elif size > 0:
+        for j in entries(bounds[i], bounds[i + 1]):
+            spot = np.uint64(np.int64(place_in(tables, label, features[j])) - first)
+            spots[at], values[at] = spot, scale * weights[j]
+            at += np.uint64(own[spot] != 0)
+    return np.int64(at)
 
 
-@fast_helper
+@helper
 def dot(own, spots, values, first, last):
-    """The score of a row by weights."""
-    total = np.float32(0)
-    for j in entries(first, last):
-        total += values[j] * own[spots[j]]
-    return total
+    """The score of a row by weights, in two sums side by side: neither waits for the other."""
+    one, other = np.float32(0), np.float32(0)
+    even = np.uint64(last - (last - first) % 2)
+    for j in range(np.uint64(first), even, np.uint64(2)):
+        one += values[j] * own[spots[j]]
+        other += values[j + np.uint64(1)] * own[spots[j + np.uint64(1)]]
+    if even < np.uint64(last):
+        one += values[even] * own[spots[even]]
+    return one + other
 
 
 @helper
@@ -102,6 +110,30 @@ def add(own, spots, values, first, last, change):
     """Add `change` times a row to weights."""
     for j in entries(first, last):
         own[spots[j]] += change * values[j]
+
+
+@helper
+def settle(own, bias, spots, values, ends, sides, n, passes, stream, order, alphas, lengths):
+    """Find the weights, and the bias, which is returned, that fit n rows best: go over these so many times, at random."""
+    for q in range(n):
+        lengths[q] = 1.0 + sum_of_squares(values[ends[q] : ends[q + 1]])
+        order[q], alphas[q] = q, 0.0
+    for _ in range(passes):
+        for at in range(n):
+            other = at + below(stream, n - at)
+            order[at], order[other] = order[other], order[at]
+            q = order[at]
+            given = sides[q] * (bias + dot(own, spots, values, ends[q], ends[q + 1]))
+            better = alphas[q] - (given - 1.0 + alphas[q] * SLACK) / (lengths[q] + SLACK)
+            change = max(better, 0.0) - alphas[q]
+            if change != 0:
+                alphas[q] += change
+                bias += sides[q] * change
+                add(own, spots, values, ends[q], ends[q + 1], np.float32(sides[q] * change))
+    for spot in spots[: ends[n]]:
+        if own[spot] == 0:  # learned and unlearned again
+            own[spot] = KNOWN
+    return bias
 
 
 @helper
@@ -208,51 +240,48 @@ def plant(tables, top, labels, starts, pairs, right, X, halves, begin):
 
 
 @kernel
-def solve(tables, bias, labels, starts, pairs, right, X, scales, halves, first, last, passes, seed, others):
-    """Learn the weights of labels[first] .. labels[last - 1]; others[i, c] becomes the score by the half without row i."""
-    places, words, numbers, _ = tables
-    bounds, flat = X[0], numbers.reshape(-1)
-    order, ends, alphas, lengths = np.empty(0, np.int64), np.empty(1, np.int64), np.empty(0), np.empty(0)
-    spots, values = np.empty(0, np.uint32), np.empty(0, np.float32)
+def solve(tables, bias, labels, starts, pairs, right, X, scales, halves, judged, first, last, passes, seed, others):
+    """Learn the weights of labels[first] .. labels[last - 1]; others[i, c] becomes the score by the half without
+    row i, if that is judged."""
+    places, _, numbers, _ = tables
+    bounds = X[0]
+    order, ends, sides = np.empty(0, np.int64), np.empty(1, np.int64), np.empty(0)
+    alphas, lengths = np.empty(0), np.empty(0)
+    spots, values, weights = np.empty(0, np.uint32), np.empty(0, np.float32), np.empty(0, np.float32)
     for number in range(first, last):
         soon = number + AHEAD
         if soon < last:
             for at in range(starts[soon], min(starts[soon] + A_FEW, starts[soon + 1])):
                 fetch(tables, labels[soon], X, row_of(pairs[at]))
         label, mine = labels[number], pairs[starts[number] : starts[number + 1]]
+        table, size = places[label, FIRST], places[label, SIZE]
         n, room = mine.shape[0], 1
         for pair in mine:
             room += bounds[row_of(pair) + 1] - bounds[row_of(pair)]
         if n > order.shape[0]:
-            order, ends = np.empty(2 * n, np.int64), np.empty(2 * n + 1, np.int64)
+            order, ends, sides = np.empty(2 * n, np.int64), np.empty(2 * n + 1, np.int64), np.empty(2 * n)
             alphas, lengths = np.empty(2 * n), np.empty(2 * n)
         if room > spots.shape[0]:
             spots, values = np.empty(2 * room, np.uint32), np.empty(2 * room, np.float32)
-        ends[0] = 0
-        for q in range(n):
-            i = row_of(mine[q])
-            ends[q + 1] = take_down(tables, label, X, i, scales[i], halves[i], ends[q], spots, values)
-            lengths[q] = 1.0 + sum_of_squares(values[ends[q] : ends[q + 1]])
-            order[q], alphas[q] = q, 0.0
-        own = flat[places[label, FIRST] * words.shape[1] :]
-        stream = seeded(seed, n)  # whatever the number of the label
-        for _ in range(passes):
-            for at in range(n):
-                other = at + below(stream, n - at)
-                order[at], order[other] = order[other], order[at]
-                q = order[at]
-                half, side = halves[row_of(mine[q])], 1.0 if is_right(mine[q], right) else -1.0
-                given = side * (bias[label, half] + dot(own, spots, values, ends[q], ends[q + 1]))
-                better = alphas[q] - (given - 1.0 + alphas[q] * SLACK) / (lengths[q] + SLACK)
-                change = max(better, 0.0) - alphas[q]
-                if change != 0:
-                    alphas[q] += change
-                    bias[label, half] += side * change
-                    add(own, spots, values, ends[q], ends[q + 1], np.float32(side * change))
-        for spot in spots[: ends[n]]:
-            if own[spot] == 0:  # learned and unlearned again
-                own[spot] = KNOWN
-        for pair in mine:
-            if pair >= 0:
+        if size > weights.shape[0]:
+            weights = np.empty(2 * size, np.float32)
+        for half in range(HALVES):
+            # Side by side, the weights of a half stay in the fastest part of the cache.
+            own, rows = weights[:size], 0
+            own[:] = numbers[table : table + size, WEIGHTS + half]
+            ends[0] = 0
+            for pair in mine:
                 i = row_of(pair)
+                if halves[i] == half:
+                    ends[rows + 1] = take_down(tables, label, X, i, scales[i], own, ends[rows], spots, values)
+                    sides[rows] = 1.0 if is_right(pair, right) else -1.0
+                    rows += 1
+            stream = seeded(seed, n)  # whatever the number of the label
+            bias[label, half] = settle(
+                own, bias[label, half], spots, values, ends, sides, rows, passes, stream, order, alphas, lengths
+            )
+            numbers[table : table + size, WEIGHTS + half] = own
+        for pair in mine:
+            i = row_of(pair)
+            if pair >= 0 and judged[i]:
                 others[i, pair % CANDIDATES] = linear_by(1 - halves[i], tables, bias, label, X, i, scales[i])
