@@ -109,7 +109,7 @@ def test_learning_and_scoring_are_those_of_plain_python(dimension, memories, que
         ids, scores, truth, X = as_arrays(questions[part])
         lesson = model.lesson(sets.arrays, ids, scores, truth, X, half[part])
         model.learn(lesson, (0, len(lesson.labels)), VISITS, 7)
-        model.mix(model.tell(lesson, np.arange(len(ids)), stored=False), np.arange(len(ids)))
+        model.mix(model.tell(lesson, np.arange(len(ids)), stored=False), 0, len(ids))
         met = {}
         for i, (row, labels, hits) in enumerate(questions[part], part.start):
             for label in dict.fromkeys([*(label for id, _ in hits for label in memories[id]), *labels]):

@@ -34,32 +34,35 @@ def is_excluded(excluded, id):
 
 
 @helper
+def move_down(best_rows, best, place):
+    """Let the memory before a place have it; the last one of all drops out."""
+    if place < best.shape[0]:
+        best[place], best_rows[place] = best[place - 1], best_rows[place - 1]
+
+
+@helper
 def offer_row(tree, row, x, badness, best_rows, best, found):
     """Let one memory compete for the k best places, kept sorted; returns how many places are filled."""
     k = best.shape[0]
     if found == k and badness > best[k - 1]:
         return found
-    row_ids = tree.row_ids
-    place = found if found < k else k
+    place = found
     while place > 0 and badness < best[place - 1]:
+        move_down(best_rows, best, place)
         place -= 1
     if place > 0 and badness == best[place - 1]:
-        bits = key_bits(tree, x)
+        bits, row_ids = key_bits(tree, x), tree.row_ids
         mine = tie(tree.settings.seed, bits, row_ids[row])
         while (
             place > 0 and badness == best[place - 1] and mine > tie(tree.settings.seed, bits, row_ids[best_rows[place - 1]])
         ):
+            move_down(best_rows, best, place)
             place -= 1
     if place == k:
         return found
-    if found < k:
-        found += 1
-    for j in range(found - 1, place, -1):
-        best[j] = best[j - 1]
-        best_rows[j] = best_rows[j - 1]
     best[place] = badness
     best_rows[place] = row
-    return found
+    return min(found + 1, k)
 
 
 @helper

@@ -26,6 +26,8 @@ from memorytree.engine.lists import (
     PINNED,
     PINS,
     POOL,
+    ROOM,
+    SMALLEST_RUN,
     TERMS,
     add_entry,
     add_term,
@@ -33,6 +35,7 @@ from memorytree.engine.lists import (
     place_in_list,
     rank,
     sift_down,
+    take_run,
     term_of,
 )
 from memorytree.engine.rng import mix
@@ -95,6 +98,20 @@ def admit(lists, term, row, weight, is_home, most):
 
 
 @helper
+def pin(tree, lists, row):
+    """See that a memory that is in none of its homes is in the shortest of them."""
+    x = load_key(tree, tree.rows[row, SLOT])
+    least = home_weight(tree, lists, x)
+    shortest, weight = np.int64(NO_FEATURE), np.float32(0)
+    for j in range(x[0].shape[0]):
+        is_home = abs(x[1][j]) * term_weight(tree, lists, x[0][j]) >= least
+        if is_home and (shortest == NO_FEATURE or lists.lists[x[0][j], LENGTH] < lists.lists[shortest, LENGTH]):
+            shortest, weight = np.int64(x[0][j]), x[1][j]
+    add_entry(lists, shortest, (row << FLAGS) + HOME + PINNED, weight)
+    lists.homes[row] = 1
+
+
+@helper
 def offer(tree, lists, row):
     """Offer a memory that is in no list to those of all its terms."""
     x = load_key(tree, tree.rows[row, SLOT])
@@ -102,21 +119,15 @@ def offer(tree, lists, row):
     lists.homes[row] = 0
     length = 0.0
     most, least = limit(lists), home_weight(tree, lists, x)
-    shortest, pinned_weight = np.int64(NONE), np.float32(0)
     for j in range(terms.shape[0]):
         term = np.int64(terms[j])
         length += np.float64(lists.importance[term]) * weights[j] * weights[j]
         is_home = 1 if abs(weights[j]) * term_weight(tree, lists, term) >= least else 0
         if admit(lists, term, row, weights[j], is_home, most):
             lists.homes[row] += is_home
-        if is_home and (shortest == NONE or lists.lists[term, LENGTH] < lists.lists[shortest, LENGTH]):
-            shortest, pinned_weight = term, weights[j]
-    if terms.shape[0] == 0:
-        shortest = np.int64(NO_FEATURE)
-    if lists.homes[row] == 0:
-        add_entry(lists, shortest, (row << FLAGS) + HOME + PINNED, pinned_weight)
-        lists.homes[row] = 1
     lists.lengths[row] = length
+    if lists.homes[row] == 0:
+        pin(tree, lists, row)
 
 
 @helper
@@ -298,9 +309,60 @@ def fingerprints(lists, memories):
     return prints
 
 
+@helper
+def write_down(tree, lists):
+    """All memories by term: (where those of each term begin, members, weights); their lengths are noted on the way."""
+    starts = np.zeros(lists.counters[TERMS] + 1, np.int64)
+    for term in range(lists.counters[TERMS]):
+        starts[term + 1] = starts[term] + lists.documents[term]
+    ends = starts.copy()
+    members, weights = blank(starts[-1], np.int32), blank(starts[-1], np.float32)
+    for row in range(tree.counters[MEMORIES]):
+        x = load_key(tree, tree.rows[row, SLOT])
+        least, length = home_weight(tree, lists, x), 0.0
+        for j in range(x[0].shape[0]):
+            term, weight = np.uint32(x[0][j]), x[1][j]
+            length += np.float64(lists.importance[term]) * weight * weight
+            is_home = abs(weight) * term_weight(tree, lists, term) >= least
+            members[ends[term]], weights[ends[term]] = (row << FLAGS) + (HOME if is_home else 0), weight
+            ends[term] += 1
+        lists.lengths[row], lists.homes[row] = length, 0
+    return starts, members, weights
+
+
+@helper
+def keep_heaviest(lists, term, members, weights, most):
+    """Make the list of a term, which is empty, of the heaviest of these; of equal ones the first."""
+    n, room, more = weights.shape[0], SMALLEST_RUN, 0
+    if min(n, most) == 0:
+        return
+    least, left = np.float32(-1), most
+    if n > most:
+        least = np.partition(np.abs(weights), n - most)[n - most]
+        for j in range(n):
+            left -= abs(weights[j]) > least
+    while room < min(n, most):
+        room *= 2
+    begin = take_run(lists, room)
+    for j in range(n):
+        heavier = abs(weights[j]) > least
+        if heavier or (abs(weights[j]) == least and left > 0):
+            left -= not heavier
+            lists.members[begin + more], lists.weights[begin + more] = members[j], weights[j]
+            lists.homes[members[j] >> FLAGS] += members[j] & HOME
+            more += 1
+    lists.lists[term, BEGIN], lists.lists[term, ROOM], lists.lists[term, LENGTH] = begin, room, more
+    lists.counters[ENTRIES] += more
+    for j in range(more // 2 - 1, -1, -1):
+        sift_down(lists, begin, more, j)
+
+
 @kernel
 def rebuild(tree, lists):
-    """Empty all lists and offer every memory, by today's importance of terms; returns how many are in other lists now."""
+    """Make all lists anew, by today's importance of terms; returns how many memories are in other lists now.
+
+    Term by term, not memory by memory as they came: no list is written to more than once for each that stays in it.
+    """
     memories = tree.counters[MEMORIES]
     before = fingerprints(lists, memories)
     for term in range(lists.counters[TERMS]):
@@ -311,8 +373,14 @@ def rebuild(tree, lists):
     lists.counters[POOL] = 0
     lists.counters[ENTRIES] = 0
     lists.counters[MOST] = memories
+    most = limit(lists)
+    starts, members, weights = write_down(tree, lists)
+    for term in range(lists.counters[TERMS]):
+        first, last = starts[term], starts[term + 1]
+        keep_heaviest(lists, term, members[first:last], weights[first:last], most)
     for row in range(memories):
-        offer(tree, lists, row)
+        if lists.homes[row] == 0:
+            pin(tree, lists, row)
     after = fingerprints(lists, memories)
     changed = 0
     for row in range(memories):

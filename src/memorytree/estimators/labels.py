@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from memorytree.engine.compile import helper, kernel, prefetch
+from memorytree.engine.compile import fast_helper, helper, kernel, prefetch
 from memorytree.engine.sparse import shrinking
 from memorytree.engine.state import NONE
 from memorytree.estimators.classes import with_room
@@ -43,19 +43,16 @@ def tell(votes, c, totals, count, figures, f):
     """The figures of a label but for its linear score, and their place f."""
     for p in range(POWERS):
         share = votes[c, p] / totals[p]
-        figures[f, SHARE + p] = share
-        figures[f, LOG_SHARE + p] = np.log(share + LEAST_SHARE)
-    figures[f, NEAREST] = votes[c, BEST]
-    figures[f, FREQUENCY] = np.log(count + 1.0)
-    figures[f, CONSTANT] = 1.0
+        figures[SHARE + p, f] = share
+        figures[LOG_SHARE + p, f] = np.log(share + LEAST_SHARE)
+    figures[NEAREST, f] = votes[c, BEST]
+    figures[FREQUENCY, f] = np.log(count + 1.0)
+    figures[CONSTANT, f] = 1.0
 
 
 @helper
-def chance(mixture, figures, f):
-    """The probability of a label."""
-    total = 0.0
-    for figure in range(FIGURES):
-        total += mixture[figure] * figures[f, figure]
+def likely(total):
+    """The probability that a sum of figures stands for."""
     return 1.0 / (1.0 + np.exp(-total))
 
 
@@ -65,7 +62,7 @@ def score_labels(tables, bias, counts, mixture, sets, ids, scores, X, found, cha
     slot_of = np.full(counts.shape[0], NONE, np.int32)
     brought, votes = np.empty(0, np.int64), np.empty((0, POWERS + 1))
     heights, chosen, totals = np.empty(CANDIDATES), np.empty(CANDIDATES, np.int64), np.empty(POWERS)
-    figures = np.empty((1, FIGURES))
+    figures = np.empty((FIGURES, 1))
     for i in range(ids.shape[0]):
         room = labels_brought(ids, i, sets)
         if room > brought.shape[0]:
@@ -81,8 +78,11 @@ def score_labels(tables, bias, counts, mixture, sets, ids, scores, X, found, cha
                 fetch(tables, brought[chosen[c + AHEAD]], X, i)
             label = brought[chosen[c]]
             tell(votes, chosen[c], totals, counts[label], figures, 0)
-            figures[0, LINEAR] = linear(tables, bias, label, X, i, scale)
-            probability = chance(mixture, figures, 0)
+            figures[LINEAR, 0] = linear(tables, bias, label, X, i, scale)
+            total = 0.0
+            for figure in range(FIGURES):
+                total += mixture[figure] * figures[figure, 0]
+            probability = likely(total)
             place = c
             while place > 0 and chances[i, place - 1] < probability:
                 chances[i, place], found[i, place] = chances[i, place - 1], found[i, place - 1]
@@ -111,27 +111,39 @@ def tell_rows(counts, sets, ids, scores, right, others, rows, stored, bounds, fi
         for c in range(n):
             count = counts[brought[chosen[c]]] - (1 if right[i, c] and stored else 0)
             tell(votes, chosen[c], totals, count, figures, first + c)
-            figures[first + c, LINEAR], truths[first + c] = others[i, c], right[i, c]
+            figures[LINEAR, first + c], truths[first + c] = others[i, c], right[i, c]
         bounds[j + 1] = first + n
 
 
+@fast_helper
+def sum_of_products(one, other):
+    total = np.float32(0)
+    for f in range(one.shape[0]):
+        total += one[f] * other[f]
+    return total
+
+
 @kernel
-def mix_labels(mixture, gradient, curvature, outcomes, bounds, figures, truths, some):
-    """Note what the mixture makes of the labels of some rows whose figures were told: for the next step of its coefficients
-    (of the curvature, which is symmetric, what lies on the diagonal and below) and for choosing a threshold."""
-    own = np.empty((1, FIGURES))
-    for j in some:
-        for f in range(bounds[j], bounds[j + 1]):
-            own[0] = figures[f]
-            probability = chance(mixture, own, 0)
-            error = probability - (1.0 if truths[f] else 0.0)
-            spread = probability * (1.0 - probability)
-            for a in range(FIGURES):
-                gradient[a] += error * own[0, a]
-                part = spread * own[0, a]
-                for b in range(a + 1):
-                    curvature[a, b] += part * own[0, b]
-            outcomes[1 if truths[f] else 0, min(np.int64(probability * BINS), BINS - 1)] += 1
+def mix_labels(mixture, gradient, curvature, outcomes, figures, truths):
+    """Note what the mixture makes of labels whose figures were told: for the next step of its coefficients (of the curvature,
+    which is symmetric, what lies on the diagonal and below) and for choosing a threshold."""
+    n = truths.shape[0]
+    totals, errors, spreads = np.zeros(n, np.float32), np.empty(n, np.float32), np.empty(n, np.float32)
+    for a in range(FIGURES):
+        own, weight = figures[a], np.float32(mixture[a])
+        for f in range(n):
+            totals[f] += weight * own[f]
+    for f in range(n):
+        probability = likely(np.float64(totals[f]))
+        errors[f], spreads[f] = probability - truths[f], probability * (1.0 - probability)
+        outcomes[np.int64(truths[f]), min(np.int64(probability * BINS), BINS - 1)] += 1
+    for a in range(FIGURES):
+        own = figures[a]
+        gradient[a] += sum_of_products(errors, own)
+        for f in range(n):
+            totals[f] = spreads[f] * own[f]
+        for b in range(a + 1):
+            curvature[a, b] += sum_of_products(totals, figures[b])
 
 
 @kernel
@@ -261,22 +273,25 @@ class LabelModel:
         """The figures of some rows of a lesson; `stored`: the rows are counted among those of their labels."""
         room = len(rows) * CANDIDATES
         told = Told(
-            np.empty(len(rows) + 1, np.int64), np.empty((room, FIGURES), np.float32), np.empty(room, np.bool_),
+            np.empty(len(rows) + 1, np.int64), np.empty((FIGURES, room), np.float32), np.empty(room, np.bool_),
             lesson.misses[rows],
         )  # fmt: skip
         hits = lesson.sets, lesson.ids, lesson.scores, lesson.right, lesson.others
         tell_rows(self.counts, *hits, rows, stored, told.bounds, told.figures, told.truths)
         return told
 
-    def mix(self, told: Told, some: np.ndarray) -> None:
-        """Learn to mix the figures of some of the rows that were told."""
+    def mix(self, told: Told, first: int, last: int) -> None:
+        """Learn to mix the figures of the labels of rows first .. last - 1 of those that were told."""
         gradient, lower = np.zeros(FIGURES), np.zeros((FIGURES, FIGURES))
-        mix_labels(self.mixture, gradient, lower, self.outcomes, told.bounds, told.figures, told.truths, some)
-        self.curvature += min(len(some) / HORIZON, 0.5) * (STEADINESS * np.eye(FIGURES) - self.curvature)
+        labels = slice(*told.bounds[[first, last]].tolist())
+        # Side by side, so that the processor takes many at a time.
+        figures = np.ascontiguousarray(told.figures[:, labels])
+        mix_labels(self.mixture, gradient, lower, self.outcomes, figures, told.truths[labels])
+        self.curvature += min((last - first) / HORIZON, 0.5) * (STEADINESS * np.eye(FIGURES) - self.curvature)
         self.curvature += lower + np.tril(lower, -1).T
         # A step of Newton's method, by the curvature of the rows of late.
         self.mixture -= np.clip(np.linalg.solve(self.curvature, gradient), -1, 1)
-        self.missed += int(told.misses[some].sum())
+        self.missed += int(told.misses[first:last].sum())
 
     def score(self, sets: Any, ids: np.ndarray, scores: np.ndarray, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """For each query the labels that its memories bring (-1 behind the last) and their probabilities, highest first."""

@@ -92,7 +92,7 @@ class MemoryTreeMultilabelClassifier(Remembering):
         self,
         *,
         target: str = "hamming",
-        passes: int = 6,
+        passes: int = 5,
         neighbors: int = 56,
         beam: int | None = None,
         capacity: int | None = None,
@@ -271,10 +271,12 @@ class MemoryTreeMultilabelClassifier(Remembering):
         for span in track(list(pairwise(edges)), "learning the weights of labels", bool(self.verbose)):
             self._model.learn(lesson, span, passes, seed)
         told = self._model.tell(lesson, some, stored=True)
-        for _ in range(min(max(MIXED // (3 * len(some)), 2), MIXING)):
-            self._model.forget_outcomes()
-            for rows in self._batches(np.arange(len(some)), "learning to mix them with votes"):
-                self._model.mix(told, rows)
+        often = min(max(MIXED // (3 * len(some)), 2), MIXING)
+        firsts = [*range(0, len(some), BATCH)] * often
+        for first in track(firsts, "learning to mix them with votes", bool(self.verbose)):
+            if first == 0:
+                self._model.forget_outcomes()
+            self._model.mix(told, first, min(first + BATCH, len(some)))
 
     def _learn_again(self) -> None:
         """Learn the scores of labels once more from all that is remembered."""
@@ -286,8 +288,7 @@ class MemoryTreeMultilabelClassifier(Remembering):
         """Learn the scores of labels from rows that are not memories yet."""
         lesson = self._model.lesson(self._sets.arrays, hits.ids, self._similarities(hits), truth, view, halves(numbers))
         self._model.learn(lesson, (0, len(lesson.labels)), VISITS, int(numbers[0]))
-        rows = np.arange(len(hits))
-        self._model.mix(self._model.tell(lesson, rows, stored=False), rows)
+        self._model.mix(self._model.tell(lesson, np.arange(len(hits)), stored=False), 0, len(hits))
 
     # ---- predicting
 

@@ -130,9 +130,6 @@ def settle(own, bias, spots, values, ends, sides, n, passes, stream, order, alph
                 alphas[q] += change
                 bias += sides[q] * change
                 add(own, spots, values, ends[q], ends[q + 1], np.float32(sides[q] * change))
-    for spot in spots[: ends[n]]:
-        if own[spot] == 0:  # learned and unlearned again
-            own[spot] = KNOWN
     return bias
 
 
@@ -273,14 +270,16 @@ def solve(tables, bias, labels, starts, pairs, right, X, scales, halves, judged,
             for pair in mine:
                 i = row_of(pair)
                 if halves[i] == half:
-                    ends[rows + 1] = take_down(tables, label, X, i, scales[i], own, ends[rows], spots, values)
+                    ends[rows + 1] = take_down(tables, label, X, i, np.float32(scales[i]), own, ends[rows], spots, values)
                     sides[rows] = 1.0 if is_right(pair, right) else -1.0
                     rows += 1
             stream = seeded(seed, n)  # whatever the number of the label
             bias[label, half] = settle(
                 own, bias[label, half], spots, values, ends, sides, rows, passes, stream, order, alphas, lengths
             )
-            numbers[table : table + size, WEIGHTS + half] = own
+            for place in range(size):
+                unlearned = own[place] == 0 and numbers[table + place, WEIGHTS + half] != 0
+                numbers[table + place, WEIGHTS + half] = KNOWN if unlearned else own[place]
         for pair in mine:
             i = row_of(pair)
             if pair >= 0 and judged[i]:
