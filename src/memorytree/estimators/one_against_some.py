@@ -75,18 +75,20 @@ def linear_by(half, tables, bias, label, X, i, scale):
 
 
 @helper
-def take_down(tables, label, X, i, scale, own, at, spots, values):
+def take_down(tables, label, X, i, scale, half, own, at, spots, values):
     """What a half knows of row i, from `at` on: the places of its weights among its `own`, and the row's; returns the end."""
-    places, _, _, dimension = tables
+    places, words, _, dimension = tables
     bounds, features, weights = X
     first, size, at = places[label, FIRST], places[label, SIZE], np.uint64(at)
+    width, column = np.uint64(words.shape[1]), np.uint64(WEIGHTS + half)
     if size >= dimension:
         for j in entries(bounds[i], bounds[i + 1]):
-            spots[at], values[at] = features[j], scale * weights[j]
-            at += np.uint64(own[np.uint32(features[j])] != 0)
+            spot = np.uint64(np.uint32(features[j])) * width + column
+            spots[at], values[at] = spot, scale * weights[j]
+            at += np.uint64(own[spot] != 0)
     elif size > 0:
         for j in entries(bounds[i], bounds[i + 1]):
-            spot = np.uint64(np.int64(place_in(tables, label, features[j])) - first)
+            spot = np.uint64(np.int64(place_in(tables, label, features[j])) - first) * width + column
             spots[at], values[at] = spot, scale * weights[j]
             at += np.uint64(own[spot] != 0)
     return np.int64(at)
@@ -130,6 +132,9 @@ def settle(own, bias, spots, values, ends, sides, n, passes, stream, order, alph
                 alphas[q] += change
                 bias += sides[q] * change
                 add(own, spots, values, ends[q], ends[q + 1], np.float32(sides[q] * change))
+    for spot in spots[: ends[n]]:
+        if own[spot] == 0:  # learned and unlearned again
+            own[spot] = KNOWN
     return bias
 
 
@@ -240,18 +245,17 @@ def plant(tables, top, labels, starts, pairs, right, X, halves, begin):
 def solve(tables, bias, labels, starts, pairs, right, X, scales, halves, judged, first, last, passes, seed, others):
     """Learn the weights of labels[first] .. labels[last - 1]; others[i, c] becomes the score by the half without
     row i, if that is judged."""
-    places, _, numbers, _ = tables
-    bounds = X[0]
+    places, words, numbers, _ = tables
+    bounds, flat = X[0], numbers.reshape(-1)
     order, ends, sides = np.empty(0, np.int64), np.empty(1, np.int64), np.empty(0)
     alphas, lengths = np.empty(0), np.empty(0)
-    spots, values, weights = np.empty(0, np.uint32), np.empty(0, np.float32), np.empty(0, np.float32)
+    spots, values = np.empty(0, np.uint32), np.empty(0, np.float32)
     for number in range(first, last):
         soon = number + AHEAD
         if soon < last:
             for at in range(starts[soon], min(starts[soon] + A_FEW, starts[soon + 1])):
                 fetch(tables, labels[soon], X, row_of(pairs[at]))
         label, mine = labels[number], pairs[starts[number] : starts[number + 1]]
-        table, size = places[label, FIRST], places[label, SIZE]
         n, room = mine.shape[0], 1
         for pair in mine:
             room += bounds[row_of(pair) + 1] - bounds[row_of(pair)]
@@ -260,26 +264,22 @@ def solve(tables, bias, labels, starts, pairs, right, X, scales, halves, judged,
             alphas, lengths = np.empty(2 * n), np.empty(2 * n)
         if room > spots.shape[0]:
             spots, values = np.empty(2 * room, np.uint32), np.empty(2 * room, np.float32)
-        if size > weights.shape[0]:
-            weights = np.empty(2 * size, np.float32)
+        own = flat[places[label, FIRST] * words.shape[1] :]
         for half in range(HALVES):
-            # Side by side, the weights of a half stay in the fastest part of the cache.
-            own, rows = weights[:size], 0
-            own[:] = numbers[table : table + size, WEIGHTS + half]
+            rows = 0
             ends[0] = 0
             for pair in mine:
                 i = row_of(pair)
                 if halves[i] == half:
-                    ends[rows + 1] = take_down(tables, label, X, i, np.float32(scales[i]), own, ends[rows], spots, values)
+                    ends[rows + 1] = take_down(
+                        tables, label, X, i, np.float32(scales[i]), half, own, ends[rows], spots, values
+                    )
                     sides[rows] = 1.0 if is_right(pair, right) else -1.0
                     rows += 1
             stream = seeded(seed, n)  # whatever the number of the label
             bias[label, half] = settle(
                 own, bias[label, half], spots, values, ends, sides, rows, passes, stream, order, alphas, lengths
             )
-            for place in range(size):
-                unlearned = own[place] == 0 and numbers[table + place, WEIGHTS + half] != 0
-                numbers[table + place, WEIGHTS + half] = KNOWN if unlearned else own[place]
         for pair in mine:
             i = row_of(pair)
             if pair >= 0 and judged[i]:
