@@ -28,9 +28,10 @@ from memorytree.tree import MemoryTree
 TARGETS = ("hamming", "f1")
 # Rows that are looked at together before any of them teaches.
 BATCH = 256
-# `fit` teaches the memory by half of the rows, and learns to mix the figures of labels from the other half, which is asked
-# when the memory has learned; each has no fewer rows than this, if there are so many.
-ENOUGH = 2048
+# `fit` teaches the memory by this part of the rows, and learns to mix the figures of labels from the rest, which is asked
+# for when the memory has learned; for either it takes no fewer rows than this, if there are so many.
+TAUGHT = 0.75
+LEAST_TAUGHT, LEAST_MIXED = 2048, 1024
 # How often it is taught by them: a space takes longer to learn than the weights of terms.
 LESSONS, DENSE_LESSONS = 1, 2
 # How the figures of a label are mixed is learned from no more rows than this; they are gone over twice, few of them up to
@@ -131,13 +132,14 @@ class MemoryTreeMultilabelClassifier(Remembering):
         self._store(X[order], taken(sets, order), order)
         own = np.arange(X.shape[0])
         answers, order = self._no_answers(len(own)), self._chance.permutation(own)
-        part = max(len(own) // 2, min(len(own), ENOUGH))
+        taught = max(int(TAUGHT * len(own)), LEAST_TAUGHT)
+        mixed = max(len(own) - taught, LEAST_MIXED)
         for _ in range(DENSE_LESSONS if self._dense else LESSONS):
-            for rows in self._batches(order[:part], "teaching the memory"):
+            for rows in self._batches(order[:taught], "teaching the memory"):
                 self._teach(self._ask_for(rows, X, own, answers), taken(sets, rows))
             self.memory_.learn()
         self._follow()
-        self._learn_scores(X, sets, own, self.passes, answers, order[-part:])
+        self._learn_scores(X, sets, own, self.passes, answers, order[-mixed:])
         return self
 
     @all_or_nothing
