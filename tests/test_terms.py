@@ -171,6 +171,30 @@ def test_lists_keep_to_their_limit_and_a_removal_makes_room_again():
     assert tree.query({"common": 1.0}).values == [84]
 
 
+@pytest.mark.boundscheck
+@pytest.mark.parametrize("breadth", [1, 2, 100])
+def test_lists_that_are_made_at_once_hold_the_heaviest_and_those_who_have_no_other_home(breadth):
+    X = documents(300)
+    X.data = np.ceil(X.data * 4) / 4  # many weigh the same
+    tree = MemoryTree.build(X, range(300), routing=terms(breadth=breadth, homes=3), scorer="cosine", seed=0)
+    lore, columns = tree._core.lore(), X.toarray()
+    most = int(breadth * np.log2(302))
+    pinned = []
+    for term, (begin, _, length, _) in enumerate(lore["lists"].tolist()):
+        members = lore["members"][begin : begin + length]
+        rows = (members >> 2)[members & 2 == 0].tolist()
+        pinned += (members >> 2)[members & 2 > 0].tolist()
+        if term:
+            weights = columns[:, lore["names"][term]]
+            order = [row for row in np.argsort(-weights, kind="stable").tolist() if weights[row]]
+            assert sorted(rows) == sorted(order[:most])
+    empty = np.flatnonzero(~columns.any(axis=1)).tolist()
+    assert len(set(pinned)) == len(pinned)
+    assert set(empty) <= set(pinned)
+    assert (breadth < 100) == (len(pinned) > len(empty))
+    check_tree(tree)
+
+
 def test_equal_keys_are_all_kept_and_all_returned():
     tree = MemoryTree(routing=NARROW, seed=0)
     tree.insert_many([{"a": 1.0, "b": 2.0}] * 50, range(50))

@@ -334,7 +334,7 @@ def write_down(tree, lists):
 def keep_heaviest(lists, term, members, weights, most):
     """Make the list of a term, which is empty, of the heaviest of these; of equal ones the first."""
     n, room, more = weights.shape[0], SMALLEST_RUN, 0
-    if min(n, most) == 0:
+    if n == 0:
         return
     least, left = np.float32(-1), most
     if n > most:

@@ -56,6 +56,10 @@ CREATE TABLE feedback (
 """
 
 INSERT_MEMORY = f"INSERT INTO memories VALUES ({', '.join('?' * 11)}, NULL)"
+# Most of those that come by themselves: no label, no features, and no end.
+APPEND_MEMORY = (
+    "INSERT INTO memories (record, id, key, value, metadata, created, added, seal) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+)
 INSERT_EVENT = f"INSERT INTO events VALUES ({', '.join('?' * 12)})"
 
 
@@ -93,6 +97,7 @@ class Database:
             mode = "ro" if read_only else "rwc"
             uri = f"{path.resolve().as_uri()}?mode={mode}"
             self._connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=60)
+            self._appending = self._connection.cursor()
             try:
                 self._prepare(durability, read_only)
             except BaseException:
@@ -181,7 +186,14 @@ class Database:
         try:
             with self._lock:
                 self._check_idle()
-                self._connection.execute(INSERT_MEMORY, memory)  # one statement is a transaction of its own
+                # One statement is a transaction of its own.
+                if memory.expires is None:
+                    record, id, key, value, metadata, _, _, created, _, added, seal = memory
+                    # Of bytes, and of None, Python's sqlite3 first asks whether they are to be adapted, which takes long.
+                    data = bytearray(key), bytearray(value), metadata and bytearray(metadata)
+                    self._appending.execute(APPEND_MEMORY, (record, id, *data, created, added, bytearray(seal)))
+                else:
+                    self._appending.execute(INSERT_MEMORY, memory)
         except sqlite3.DatabaseError as error:
             raise self._errors.ours(error) from error
         if self._commits_to_wait:
