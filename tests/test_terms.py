@@ -296,7 +296,8 @@ def test_what_is_learned_does_not_depend_on_how_long_keys_are(scale):
         tree.update_many(hits, (labels[ids] == labels[:, None]).astype(float))
         learned.append(importance(tree))
         check_tree(tree)
-    assert np.all(np.isfinite(learned[1])) and np.all(learned[1] > 0)
+    assert np.all(np.isfinite(learned[1]))
+    assert np.all(learned[1] > 0)
     if scale > 1e-30:  # shorter keys have too few digits
         np.testing.assert_allclose(learned[1], learned[0], rtol=1e-3)
         assert np.ptp(learned[0]) > 0.1

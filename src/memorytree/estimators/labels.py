@@ -117,6 +117,7 @@ def tell_rows(counts, sets, ids, scores, right, others, rows, stored, bounds, fi
 
 @fast_helper
 def sum_of_products(one, other):
+    """What two rows of figures come to, label by label."""
     total = np.float32(0)
     for f in range(one.shape[0]):
         total += one[f] * other[f]
@@ -125,8 +126,8 @@ def sum_of_products(one, other):
 
 @kernel
 def mix_labels(mixture, gradient, curvature, outcomes, figures, truths):
-    """Note what the mixture makes of labels whose figures were told: for the next step of its coefficients (of the curvature,
-    which is symmetric, what lies on the diagonal and below) and for choosing a threshold."""
+    """Note what the mixture makes of labels whose figures were told: for the next step of its coefficients, and for choosing
+    a threshold. The curvature is symmetric; what lies on its diagonal and below is added to."""
     n = truths.shape[0]
     totals, errors, spreads = np.zeros(n, np.float32), np.empty(n, np.float32), np.empty(n, np.float32)
     for a in range(FIGURES):

@@ -263,7 +263,6 @@ class MemoryTreeMultilabelClassifier(Remembering):
     ) -> None:
         """Learn the scores of labels from rows that are memories. What was returned for some of them while the memory still
         learned is good enough for the linear weights; how to mix these with votes is learned from the others."""
-        n = X.shape[0]
         for rows in self._batches(unasked, "asking the memory"):
             self._ask_for(rows, X, own, answers)
         some = self._chance.permutation(unasked)[:MIXED]

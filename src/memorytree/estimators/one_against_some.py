@@ -76,7 +76,7 @@ def linear_by(half, tables, bias, label, X, i, scale):
 
 @helper
 def take_down(tables, label, X, i, scale, half, own, at, spots, values):
-    """What a half knows of row i, from `at` on: the places of its weights among its `own`, and the row's; returns the end."""
+    """What a half knows of row i, from `at` on: the places of the label's `own` weights, and the row's; returns the end."""
     places, words, _, dimension = tables
     bounds, features, weights = X
     first, size, at = places[label, FIRST], places[label, SIZE], np.uint64(at)
