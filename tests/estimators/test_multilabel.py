@@ -413,3 +413,13 @@ def test_very_large_and_negative_whole_numbers_are_labels():
     labels = [[2**70], [-1], [5], ["word"]] * 10
     found, _ = MemoryTreeMultilabelClassifier(passes=1, random_state=0).fit(X, labels).predict_topk(X[:4], 1)
     assert found[:, 0].tolist() == [2**70, -1, 5, "word"]
+
+
+@pytest.mark.parametrize("tiny", [1e-41, 1e-37])
+def test_a_row_next_to_nothing_does_no_harm(rows, model, tiny):
+    X, Y, test, truth = rows
+    X = X.copy()
+    X.data[: X.indptr[1]] *= np.float32(tiny)
+    other = MemoryTreeMultilabelClassifier(random_state=0).fit(X, Y)
+    assert np.all(np.isfinite(other._model.mixture))
+    assert other.score(test, truth) == pytest.approx(model.score(test, truth), abs=0.01)

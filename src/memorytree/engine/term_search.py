@@ -345,8 +345,6 @@ def compare_rows(tree, lists, X, first, last, ids, scores):
 
 # ---- learning
 
-SHORTEST = 1e-70  # the squared length of a key from which anything is learned: its reciprocal is to be a number of 32 bits
-
 
 @helper
 def cosine_of(tree, lists, slot, prepared):
@@ -379,13 +377,15 @@ def add_gradient(tree, lists, slot, prepared, pull, cosine, squared_length, touc
     Returns how many terms have a gradient.
     """
     terms, weights = tree.key_features, tree.key_weights
-    if not min(squared_length, prepared.squared_length) > SHORTEST:
+    if not squared_length * prepared.squared_length > 0:
         return count
-    key_scale, query_scale = np.float32(1 / np.sqrt(squared_length)), np.float32(1 / np.sqrt(prepared.squared_length))
+    # Of a very short key these are larger than numbers of 32 bits go; what becomes of its weights is not.
+    key_scale, query_scale = 1 / np.sqrt(squared_length), 1 / np.sqrt(prepared.squared_length)
     across, along = np.float32(pull), np.float32(pull * cosine / 2)
     for j in entries_of(tree, slot):
         term = np.uint32(terms[j])
-        own, other = key_scale * weights[j], query_scale * prepared.values[place_of_term(prepared, term)]
+        own = np.float32(key_scale * weights[j])
+        other = np.float32(query_scale * prepared.values[place_of_term(prepared, term)])
         change = term_weight(tree, lists, term) * own * (across * other - along * own)
         count = add_to_gradient(lists, term, change, touched, count)
     return count
@@ -395,7 +395,8 @@ def add_gradient(tree, lists, slot, prepared, pull, cosine, squared_length, touc
 def step_terms(lists, touched, count):
     """One step of Adagrad on the logarithm of the importance of terms; their gradient is used up.
 
-    Steps are short, so the first three parts of the exponential series do for it; they never come to zero or below.
+    The first three parts of the exponential series do for it, as steps are short by default; down is the inverse of up, so
+    that it stays down however long they are.
     """
     least, most, rate = np.float32(1 / FURTHEST), np.float32(FURTHEST), np.float32(lists.settings.rate)
     importance, squares, gradient = lists.importance, lists.squares, lists.gradient
@@ -404,9 +405,10 @@ def step_terms(lists, touched, count):
         g = gradient[term]
         gradient[term] = 0
         squares[term] += g * g
-        step = -rate * g / np.sqrt(squares[term] + np.float32(1e-2))
-        change = np.float32(1) + step + np.float32(0.5) * step * step
-        importance[term] = min(max(importance[term] * change, least), most)
+        step = rate * abs(g) / np.sqrt(squares[term] + np.float32(1e-2))
+        factor = np.float32(1) + step + np.float32(0.5) * step * step
+        changed = importance[term] * factor if g < 0 else importance[term] / factor
+        importance[term] = min(max(changed, least), most)
 
 
 @kernel

@@ -74,7 +74,13 @@ def home_weight(tree, lists, x):
 
 
 @helper
-def admit(lists, term, row, weight, is_home, most):
+def is_home(tree, lists, x, j, least):
+    """Whether term j of a key is among its heaviest, which weigh at least `least`."""
+    return abs(x[1][j]) * term_weight(tree, lists, x[0][j]) >= least
+
+
+@helper
+def admit(lists, term, row, weight, home, most):
     """Offer a memory to one list; whether it was let in."""
     length = lists.lists[term, LENGTH]
     while length >= most + lists.lists[term, PINS]:
@@ -89,11 +95,11 @@ def admit(lists, term, row, weight, is_home, most):
             sift_down(lists, begin, length, 0)
         else:
             lists.homes[lightest >> FLAGS] -= lightest & HOME
-            lists.members[begin] = (row << FLAGS) + is_home
+            lists.members[begin] = (row << FLAGS) + home
             lists.weights[begin] = weight
             sift_down(lists, begin, length, 0)
             return True
-    add_entry(lists, term, (row << FLAGS) + is_home, weight)
+    add_entry(lists, term, (row << FLAGS) + home, weight)
     return True
 
 
@@ -104,8 +110,8 @@ def pin(tree, lists, row):
     least = home_weight(tree, lists, x)
     shortest, weight = np.int64(NO_FEATURE), np.float32(0)
     for j in range(x[0].shape[0]):
-        is_home = abs(x[1][j]) * term_weight(tree, lists, x[0][j]) >= least
-        if is_home and (shortest == NO_FEATURE or lists.lists[x[0][j], LENGTH] < lists.lists[shortest, LENGTH]):
+        nearer = shortest == NO_FEATURE or lists.lists[x[0][j], LENGTH] < lists.lists[shortest, LENGTH]
+        if nearer and is_home(tree, lists, x, j, least):
             shortest, weight = np.int64(x[0][j]), x[1][j]
     add_entry(lists, shortest, (row << FLAGS) + HOME + PINNED, weight)
     lists.homes[row] = 1
@@ -122,9 +128,9 @@ def offer(tree, lists, row):
     for j in range(terms.shape[0]):
         term = np.int64(terms[j])
         length += np.float64(lists.importance[term]) * weights[j] * weights[j]
-        is_home = 1 if abs(weights[j]) * term_weight(tree, lists, term) >= least else 0
-        if admit(lists, term, row, weights[j], is_home, most):
-            lists.homes[row] += is_home
+        home = HOME if is_home(tree, lists, x, j, least) else 0
+        if admit(lists, term, row, weights[j], home, most):
+            lists.homes[row] += home
     lists.lengths[row] = length
     if lists.homes[row] == 0:
         pin(tree, lists, row)
@@ -323,8 +329,8 @@ def write_down(tree, lists):
         for j in range(x[0].shape[0]):
             term, weight = np.uint32(x[0][j]), x[1][j]
             length += np.float64(lists.importance[term]) * weight * weight
-            is_home = abs(weight) * term_weight(tree, lists, term) >= least
-            members[ends[term]], weights[ends[term]] = (row << FLAGS) + (HOME if is_home else 0), weight
+            home = HOME if is_home(tree, lists, x, j, least) else 0
+            members[ends[term]], weights[ends[term]] = (row << FLAGS) + home, weight
             ends[term] += 1
         lists.lengths[row], lists.homes[row] = length, 0
     return starts, members, weights

@@ -137,7 +137,7 @@ def mix_labels(mixture, gradient, curvature, outcomes, figures, truths):
     for f in range(n):
         probability = likely(np.float64(totals[f]))
         errors[f], spreads[f] = probability - truths[f], probability * (1.0 - probability)
-        outcomes[np.int64(truths[f]), min(np.int64(probability * BINS), BINS - 1)] += 1
+        outcomes[np.int64(truths[f]), max(min(np.int64(probability * BINS), BINS - 1), 0)] += 1
     for a in range(FIGURES):
         own = figures[a]
         gradient[a] += sum_of_products(errors, own)

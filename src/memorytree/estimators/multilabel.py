@@ -128,8 +128,8 @@ class MemoryTreeMultilabelClassifier(Remembering):
         X = self._checked(X, reset=True)
         sets = self._start(X, y)
         # Stored in a random order, whatever order the rows came in; a row's id is its number all the same.
-        order = self._chance.permutation(X.shape[0])
-        self._store(X[order], taken(sets, order), order)
+        arrival = self._chance.permutation(X.shape[0])
+        self._store(X[arrival], taken(sets, arrival), arrival)
         own = np.arange(X.shape[0])
         answers, order = self._no_answers(len(own)), self._chance.permutation(own)
         taught = max(int(TAUGHT * len(own)), LEAST_TAUGHT)
@@ -259,13 +259,13 @@ class MemoryTreeMultilabelClassifier(Remembering):
         own: np.ndarray,
         passes: int,
         answers: tuple[np.ndarray, np.ndarray],
-        unasked: np.ndarray,
+        mixed: np.ndarray,
     ) -> None:
-        """Learn the scores of labels from rows that are memories. What was returned for some of them while the memory still
-        learned is good enough for the linear weights; how to mix these with votes is learned from the others."""
-        for rows in self._batches(unasked, "asking the memory"):
+        """Learn the scores of labels from rows that are memories. What was returned while the memory still learned is good
+        enough for linear weights; the rows from which it is learned how to mix these with votes are asked for now."""
+        for rows in self._batches(mixed, "asking the memory"):
             self._ask_for(rows, X, own, answers)
-        some = self._chance.permutation(unasked)[:MIXED]
+        some = self._chance.permutation(mixed)[:MIXED]
         lesson = self._model.lesson(self._sets.arrays, *answers, sets, self._view(X), halves(own), some)
         seed = int(self._chance.randint(2**31))
         edges = np.unique(np.searchsorted(lesson.starts, [*range(0, len(lesson.pairs), PAIRS), len(lesson.pairs)])).tolist()

@@ -271,9 +271,7 @@ def solve(tables, bias, labels, starts, pairs, right, X, scales, halves, judged,
             for pair in mine:
                 i = row_of(pair)
                 if halves[i] == half:
-                    ends[rows + 1] = take_down(
-                        tables, label, X, i, np.float32(scales[i]), half, own, ends[rows], spots, values
-                    )
+                    ends[rows + 1] = take_down(tables, label, X, i, scales[i], half, own, ends[rows], spots, values)
                     sides[rows] = 1.0 if is_right(pair, right) else -1.0
                     rows += 1
             stream = seeded(seed, n)  # whatever the number of the label

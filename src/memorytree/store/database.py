@@ -56,7 +56,7 @@ CREATE TABLE feedback (
 """
 
 INSERT_MEMORY = f"INSERT INTO memories VALUES ({', '.join('?' * 11)}, NULL)"
-# Most of those that come by themselves: no label, no features, and no end.
+# For one that comes by itself, and so has neither label nor features, and no end.
 APPEND_MEMORY = (
     "INSERT INTO memories (record, id, key, value, metadata, created, added, seal) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 )
@@ -182,14 +182,14 @@ class Database:
             self._lengthen_log()
 
     def append(self, memory: Memory) -> None:
-        """A memory by itself, without an event: the quickest way to make something last."""
+        """A memory by itself, without an event: the quickest way to make something last. It has no label and no features."""
         try:
             with self._lock:
                 self._check_idle()
                 # One statement is a transaction of its own.
                 if memory.expires is None:
                     record, id, key, value, metadata, _, _, created, _, added, seal = memory
-                    # Of bytes, and of None, Python's sqlite3 first asks whether they are to be adapted, which takes long.
+                    # Of bytes Python's sqlite3 first asks whether they are to be adapted, which takes longer than a copy.
                     data = bytearray(key), bytearray(value), metadata and bytearray(metadata)
                     self._appending.execute(APPEND_MEMORY, (record, id, *data, created, added, bytearray(seal)))
                 else:
