@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from memorytree.engine.compile import fast_helper, helper, kernel, prefetch
+from memorytree.engine.compile import helper, kernel, prefetch
+from memorytree.engine.dense import dot
 from memorytree.engine.sparse import shrinking
 from memorytree.engine.state import NONE
 from memorytree.estimators.classes import with_room
@@ -115,15 +116,6 @@ def tell_rows(counts, sets, ids, scores, right, others, rows, stored, bounds, fi
         bounds[j + 1] = first + n
 
 
-@fast_helper
-def sum_of_products(one, other):
-    """What two rows of figures come to, label by label."""
-    total = np.float32(0)
-    for f in range(one.shape[0]):
-        total += one[f] * other[f]
-    return total
-
-
 @kernel
 def mix_labels(mixture, gradient, curvature, outcomes, figures, truths):
     """Note what the mixture makes of labels whose figures were told: for the next step of its coefficients, and for choosing
@@ -140,11 +132,11 @@ def mix_labels(mixture, gradient, curvature, outcomes, figures, truths):
         outcomes[np.int64(truths[f]), max(min(np.int64(probability * BINS), BINS - 1), 0)] += 1
     for a in range(FIGURES):
         own = figures[a]
-        gradient[a] += sum_of_products(errors, own)
+        gradient[a] += dot(figures, a, errors)
         for f in range(n):
             totals[f] = spreads[f] * own[f]
         for b in range(a + 1):
-            curvature[a, b] += sum_of_products(totals, figures[b])
+            curvature[a, b] += dot(figures, b, totals)
 
 
 @kernel
