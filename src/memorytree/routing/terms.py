@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from memorytree.engine import lists as postings
-from memorytree.engine import term_search
+from memorytree.engine import term_lessons, term_search
 from memorytree.engine import terms as engine
 from memorytree.engine.core import ONE_LEAF, AnyCore, Core
 from memorytree.engine.state import MEMORIES, NONE, SLOT, Settings
@@ -206,11 +206,11 @@ class TermsCore(AnyCore):
         """Learn from the rewards of queries from where `progress` stands up to last - 1: (queries learned from, 0)."""
         first, learned = progress.item(), 0
         if not self.routing.uptake:
-            learned = term_search.learn_rows(self.raw.tree, self.lists, X, ids, rewards, first, last)
+            learned = term_lessons.learn_rows(self.raw.tree, self.lists, X, ids, rewards, first, last)
         else:
             # In turn, so that a batch leaves what a loop would. Whatever teaches importances is taken up as well.
             for i in range(first, last):
-                term_search.learn_rows(self.raw.tree, self.lists, X, ids, rewards, i, i + 1)
+                term_lessons.learn_rows(self.raw.tree, self.lists, X, ids, rewards, i, i + 1)
                 learned += engine.take_up_rows(self.raw.tree, self.lists, X, ids, rewards, i, i + 1)
         progress[0] = last
         return np.array([learned, 0])
