@@ -9,12 +9,13 @@ from typing import Any
 
 import msgpack
 import numpy as np
-from msgpack import StackError, unpackb
+from msgpack import Packer, StackError, unpackb
 
 from memorytree.errors import UnsupportedValue
 
 _ARRAY, _SCALAR, _TUPLE = 101, 102, 103  # msgpack extension types
 DEEPEST = 32
+SMALL, LARGE = 1 << 10, 1 << 16  # bytes; for most of what is packed by itself the first do, by default msgpack takes 2^18
 # How msgpack begins an array, by its length; longer ones are rare.
 ARRAY_OF = [bytes([0x90 + n]) if n < 16 else b"\xdc" + n.to_bytes(2, "big") for n in range(1024)]
 
@@ -50,12 +51,27 @@ def _extend(value: Any, depth: int = 0) -> msgpack.ExtType:
     raise TypeError(f"{type(value).__name__} is neither msgpack data nor an array")
 
 
+_plain = Packer(buf_size=SMALL)
+_WITHOUT_INSIDES = {str, bytes, int, float, bool, type(None)}
+
+
+def packed_plain(data: Any) -> bytes:
+    """What msgpack knows by itself, as bytes. What is small takes less time than it would to make a packer for it."""
+    global _plain
+    made: bytes = _plain.pack(data)
+    if len(made) > LARGE:
+        _plain = Packer(buf_size=SMALL)  # it would keep as much memory for good
+    return made
+
+
 def packed_value(value: Any) -> bytes:
     """One value as bytes; `UnsupportedValue` for what would not come back as it went."""
     try:
+        if type(value) in _WITHOUT_INSIDES:
+            return packed_plain(value)
         if isinstance(value, bytearray):
             raise TypeError("a bytearray would come back as bytes")
-        return msgpack.packb(value, default=_extend, strict_types=True)
+        return Packer(default=_extend, strict_types=True, buf_size=SMALL).pack(value)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise UnsupportedValue(
             f"cannot keep the value {value!r:.200}: {error}. Values are JSON data, bytes, text or NumPy arrays"

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-import msgpack
 import numpy as np
 
 from memorytree import options
 from memorytree.errors import ConflictingReward, InvalidOption, InvalidReward
+from memorytree.packing import packed_plain
 from memorytree.store.tokens import Question
 
 
@@ -136,7 +136,7 @@ def packed_metadata(metadata: Any) -> bytes | None:
             raise InvalidOption(f"metadata maps names to text, numbers, booleans or None, not {field!r} to {value!r:.80}")
         metadata = {**metadata, field: native}
     try:
-        return msgpack.packb(metadata) if metadata else None
+        return packed_plain(metadata) if metadata else None
     except (OverflowError, ValueError) as error:
         raise InvalidOption(f"metadata cannot be kept: {error}") from None
 

@@ -50,6 +50,7 @@ class Image:
         self._intake = RLock()  # held by whoever takes these in; others may add to them
         self._whole = True  # not while they are taken in, and never again should that fail half-way
         self._turn = ReadersWriterLock()  # whoever must see tree and records agree reads under it
+        self._look_whether_settled()
 
     @classmethod
     def empty(cls, facts: dict[str, Any], scorer: Any, lineage: int = 0) -> Image:
@@ -113,10 +114,9 @@ class Image:
         image.at, image.weight = last.at, 1 + len(image.tree)
         return image
 
-    @property
-    def is_settled(self) -> bool:
-        """Whether a new memory changes nothing else: the kind of keys is known, and nobody has to make room for it."""
-        return self.tree._keys is not None and self.tree._options["capacity"] is None
+    def _look_whether_settled(self) -> None:
+        # A new memory changes nothing else when the kind of keys is known, and nobody has to make room for it.
+        self.is_settled = self.tree._keys is not None and self.tree._options["capacity"] is None
 
     def stub(self, id: int) -> tuple[int, bytes]:
         """The number and the seal of a memory's record."""
@@ -148,6 +148,7 @@ class Image:
             self._let_go()
         finally:
             self._turn.release_write()
+        self._look_whether_settled()
         self.weight += len(memories)
 
     def take_in(self, kind: Sequence[Any], seconds: float = -1) -> bool:

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from msgpack import Packer
+from memorytree.packing import packed_plain
 
 DIGEST_RANGE = 2**64
+_NOTHING_SEALED = blake2b(digest_size=8)
 
 
 class State(NamedTuple):
@@ -88,7 +89,9 @@ class Reward(NamedTuple):
 
 def seal_of(*fields: Any) -> bytes:
     """The checksum of a row: eight bytes that depend on every bit of it."""
-    return blake2b(Packer().pack(fields), digest_size=8).digest()
+    sealing = _NOTHING_SEALED.copy()  # takes less time than to make one
+    sealing.update(packed_plain(fields))
+    return sealing.digest()
 
 
 def sealed(kind: Any, *fields: Any) -> Any:

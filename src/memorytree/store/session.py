@@ -53,7 +53,7 @@ class Session:
         self.path = Path(path).absolute()
         self._reader = mode == "r"
         self._busy = threading.RLock()  # held by whoever writes, or follows another writer
-        self._owner = os.getpid()
+        self._owner = None if self._reader else os.getpid()  # the process that may write
         self._scorer = options.get("scorer")
         self._image: Image | None = None
         self._counted = State()
@@ -197,10 +197,8 @@ class Session:
 
     def _check_writer(self) -> None:
         """Raise unless this may write."""
-        if self._reader:
-            raise ReadOnlyStore(f"{self.path} was opened for reading")
         if os.getpid() != self._owner:
-            raise self._forked()
+            raise ReadOnlyStore(f"{self.path} was opened for reading") if self._reader else self._forked()
 
     @contextmanager
     def _writing(self) -> Iterator[Image]:

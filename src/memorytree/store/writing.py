@@ -33,7 +33,7 @@ from memorytree.store.tokens import Question
 from memorytree.writing import Learned
 
 # So many memories may come by themselves; the next has an event, which counts them all, and they are taken in.
-PATIENCE = 255
+PATIENCE = 1023
 
 
 class Writable(Session):
