@@ -252,8 +252,10 @@ class Records:
         """The values at some places. This is on the path of every query, so it asks nobody else."""
         bounds, data = self._bounds, self._mapped
         try:
-            parts = [data[bounds[place] : bounds[place + 1]] for place in places]  # type: ignore[index, operator]
-            return unpackb(ARRAY_OF[len(parts)] + b"".join(parts), ext_hook=restore_extension, strict_map_key=False)
+            parts = [ARRAY_OF[len(places)]]
+            for place in places:  # a comprehension takes longer
+                parts.append(data[bounds[place] : bounds[place + 1]])  # type: ignore[index, operator]
+            return unpackb(b"".join(parts), ext_hook=restore_extension, strict_map_key=False)
         except (IndexError, TypeError, StackError):  # not all of them are mapped, or `unpacked_all` knows what to do
             return unpacked_all([_NOTHING if place is None else self.packed_value(place) or _NOTHING for place in places])
 
