@@ -2,8 +2,9 @@
 
 bibtex (159 tags of articles) and yso (19,918 subjects of library titles), as their files split them; features are TF-IDF.
 HL is the mean number of wrong labels in a row, P@k the share of the first k labels that are right (in percent). Figures are
-means over seeds. A prediction is one of a batch of all test rows, memories sought and all: CPU time on one thread, the least
-of several runs of every seed. Peak is the most memory that the process ever held. Controls, from the same seeds (for yso
+means over seeds. Times are CPU time on one thread, the least of several runs: of the seeds, and of three runs of VW at each
+rate. A prediction is one of a batch of all test rows, memories sought and all. Peak is the most memory that the process ever
+held. Controls, from the same seeds (for yso
 the first two): "shuffled rewards" deals the rewards of every query out to its memories at random, "no rewards" gives none.
 "One pass" is `partial_fit` instead of `fit`: every row comes once, and is learned from before it is stored (the weights of
 labels go three times over each batch of at most 256 rows).
@@ -31,7 +32,7 @@ CONTROLLED = {"bibtex": 5, "yso": 2}  # seeds that the controls are run with
 KINDS: dict[str, dict] = {
     "memorytree": {}, "shuffled rewards": {"shuffled": True}, "no rewards": {"silent": True}, "one pass": {"once": True},
 }  # fmt: skip
-VW_RATES, VW_RATES_OF_FOUR = (0.001, 0.1, 0.5), (0.1, 0.5)
+VW_RATES, VW_RATES_OF_FOUR, VW_RUNS = (0.001, 0.1, 0.5), (0.1, 0.5), 3
 FIGURES = ["hl", "p1", "p3", "p5", "query_us", "fit_s", "peak_gb"]
 
 
@@ -68,11 +69,11 @@ def run(job: Job) -> Report:
 
 
 def average(found: list[dict], figure: str) -> float | None:
-    """Return the mean of a figure over runs; of times of prediction the least."""
+    """Return the mean of a figure over runs; of times the least."""
     values = [one[figure] for one in found if one.get(figure) is not None]
     if not values:
         return None
-    return min(values) if figure == "query_us" else mean(values)
+    return min(values) if figure in ("query_us", "fit_s") else mean(values)
 
 
 def measure(name: str, job: Job) -> dict[str, list[dict]]:
@@ -93,10 +94,10 @@ def measure(name: str, job: Job) -> dict[str, list[dict]]:
         runs["one against all"] = [rival("linear", name, job)]
         for rate in VW_RATES if installed("vowpalwabbit") else ():
             job.step(f"{name}, VW at rate {rate}")
-            runs[f"VW, rate {rate}"] = [rival("vw-oas", name, job, rate=rate)]
+            runs[f"VW, rate {rate}"] = [rival("vw-oas", name, job, rate=rate) for _ in range(VW_RUNS)]
         for rate in VW_RATES_OF_FOUR if installed("vowpalwabbit") else ():
             job.step(f"{name}, VW with four passes at rate {rate}")
-            runs[f"VW, four passes, rate {rate}"] = [rival("vw-oas", name, job, rate=rate, passes=4)]
+            runs[f"VW, four passes, rate {rate}"] = [rival("vw-oas", name, job, rate=rate, passes=4) for _ in range(VW_RUNS)]
     return runs
 
 
@@ -111,11 +112,10 @@ def rival(peer: str, name: str, job: Job, **options) -> dict:
 
 def compare_with_vw(report: Report, runs: dict) -> None:
     ours = runs["memorytree"]
-    theirs = min(
-        (found[0] for name, found in runs.items() if name.startswith("VW, rate")), key=lambda one: one["hl"], default=None
-    )
-    wanted = theirs["hl"] if theirs else 0
+    one_pass = (found for name, found in runs.items() if name.startswith("VW, rate"))
+    theirs = min(one_pass, key=lambda found: average(found, "hl"), default=None)
+    wanted = average(theirs, "hl") if theirs else 0
     report.at_most("bibtex: Hamming loss, below VW's", wanted, average(ours, "hl") if theirs else None)
     for figure, what in (("query_us", "prediction"), ("fit_s", "fit")):
-        times = theirs[figure] / average(ours, figure) if theirs else None
+        times = average(theirs, figure) / average(ours, figure) if theirs else None
         report.at_least(f"bibtex: {what}, times faster than VW", 10, times, "x")

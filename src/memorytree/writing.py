@@ -68,9 +68,9 @@ class Writable:
         return self._keys, self._core
 
     def _aside(self, work: Callable[[Any], Any]) -> Any:
-        """Do long work on a copy while readers go on with the tree as it was, then swap. The caller is the writer."""
+        """Do long work on a twin while readers go on with the tree as it was, then swap. The caller is the writer."""
         assert self._core is not None
-        core = self._core.copy()
+        core = self._core.aside()
         result = work(core)
         self._lock.acquire_write()
         try:

@@ -34,9 +34,15 @@ class AnyCore:
     arguments that `Core` has. Here is what only some have anything to say to.
     """
 
+    least_beam = 1
+
     def seen(self, X: Any) -> Any:
         """What the tree that is shown sees of a batch of keys."""
         return X
+
+    def aside(self) -> Any:
+        """A twin for `relearn`, `sweep` or `regrow` to work on while this one is read; it then takes the place of this."""
+        return self.copy()  # type: ignore[attr-defined]
 
     def lore(self) -> dict[str, np.ndarray]:
         """What is known or has been learned beside the arrays of the parts."""

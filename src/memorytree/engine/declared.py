@@ -29,6 +29,10 @@ def promise(tree, overlap, squared_length):
     better (sparse keys)."""
 
 
+def guess(tree, promised, prepared):
+    """The dissimilarity that a promise stands for; `prepared` is that of engine/term_search.py (sparse keys)."""
+
+
 def term_weight(tree, lists, term):
     """How much a term counts where keys are compared: its importance, learned from rewards, and what else the scorer knows
     of it."""

@@ -162,16 +162,22 @@ def repack(tree, size):
     tree.counters[POOL] = end
 
 
+@helper
+def make_room(tree, terms, spare):
+    """See that keys with so many features in all can be stored; if the pool must be written anew, so many more."""
+    size = tree.key_features.shape[0]
+    if tree.counters[POOL] + terms > size:
+        while size < tree.counters[POOL_LIVE] + terms + spare:
+            size *= 2
+        repack(tree, size)
+
+
 @body_for(declared.store_key, "sparse")
 def store_key(tree, slot, x):
     features, weights = x
     terms = features.shape[0]
     counters = tree.counters
-    if counters[POOL] + terms > tree.key_features.shape[0]:
-        size = tree.key_features.shape[0]
-        while size < 2 * (counters[POOL_LIVE] + terms):
-            size *= 2
-        repack(tree, size)
+    make_room(tree, terms, counters[POOL_LIVE] + terms)
     first = counters[POOL]
     copy_run(tree.key_features, first, features, 0, terms)
     copy_run(tree.key_weights, first, weights, 0, terms)

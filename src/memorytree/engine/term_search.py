@@ -6,7 +6,7 @@ import numpy as np
 
 from memorytree.engine import layout, search
 from memorytree.engine.compile import blank, helper, kernel, prefetch
-from memorytree.engine.declared import promise, row_of, score, term_weight, weighed_dissimilarity
+from memorytree.engine.declared import guess, promise, row_of, score, term_weight, weighed_dissimilarity
 from memorytree.engine.lists import (
     BEGIN,
     FLAGS,
@@ -172,7 +172,8 @@ def add_list(lists, term, factor, rows, sums, used, found):
 
 @helper
 def select(tree, lists, rows, sums, used, found, promises, candidates):
-    """The most promising candidates, as many as `promises` has room for, and an empty table; returns how many.
+    """The most promising candidates, as many as there is room for, with what they promise, and an empty table; returns how
+    many.
 
     Candidates are counted by classes of equal width between the least and the most promising. The classes above the one at
     which the room runs out are taken whole, the best class first: what is scored in about the right order finds its place
@@ -191,7 +192,7 @@ def select(tree, lists, rows, sums, used, found, promises, candidates):
             hopes[there], used[there] = hope, row
             there += 1
     if there <= room:
-        candidates[:there] = used[:there]
+        candidates[:there], promises[:there] = used[:there], hopes[:there]
         return there
     scale = (CLASSES - 1) / (most - least) if most - least > 1e-300 else 0.0
     counts = np.zeros(CLASSES, np.int64)
@@ -209,7 +210,7 @@ def select(tree, lists, rows, sums, used, found, promises, candidates):
     for u in range(there):
         kind = np.int64((hopes[u] - least) * scale)
         if kind > edge:
-            candidates[counts[kind]] = used[u]
+            candidates[counts[kind]], promises[counts[kind]] = used[u], hopes[u]
             counts[kind] += 1
         elif kind == edge:
             if filled < room:
@@ -259,13 +260,14 @@ def fill_up(tree, lists, x, prepared, excluded, best_rows, best, found):
 
 @kernel
 def query_rows(tree, lists, X, first, last, bounds, excluded, ids, scores, traces, beam, explore, draw):
-    """Answer rows first .. last - 1: read the lists of the heaviest terms, score the most promising candidates exactly.
+    """Answer rows first .. last - 1: read the lists of the heaviest terms, score the most promising candidates exactly. If
+    the beam is 0, as much is read as if it were 1, and scores are what candidates promise.
 
     With probability `explore` one of the lists, at random, gives way to the heaviest that would not have been read; the
     trace says so as a leaf explored, and which term it was.
     """
-    memories = tree.counters[MEMORIES]
-    beam = min(beam, memories + 1)
+    memories, exact = tree.counters[MEMORIES], beam > 0
+    beam = max(min(beam, memories + 1), 1)
     best_rows, best = blank(ids.shape[1], np.int64), blank(ids.shape[1], np.float64)
     room = min(max(lists.settings.scored * beam, ids.shape[1]), max(memories, 1))
     promises, candidates = blank(room, np.float64), blank(room, np.int64)
@@ -311,14 +313,18 @@ def query_rows(tree, lists, X, first, last, bounds, excluded, ids, scores, trace
                 if rows[place, ROW] != NONE:
                     rows[place, ROW] = GONE
         promising = select(tree, lists, rows, sums, used, found, promises, candidates)
-        fetch_spans(tree, candidates, promising)
-        for j in range(min(AHEAD, promising)):
-            fetch_key(tree, candidates[j])
+        if exact:
+            fetch_spans(tree, candidates, promising)
+            for j in range(min(AHEAD, promising)):
+                fetch_key(tree, candidates[j])
         found = np.int64(0)
         for j in range(promising):
-            if j + AHEAD < promising:
-                fetch_key(tree, candidates[j + AHEAD])
-            badness = weighed_dissimilarity(tree, tree.rows[candidates[j], SLOT], prepared, lists)
+            if exact:
+                if j + AHEAD < promising:
+                    fetch_key(tree, candidates[j + AHEAD])
+                badness = weighed_dissimilarity(tree, tree.rows[candidates[j], SLOT], prepared, lists)
+            else:
+                badness = guess(tree, promises[j], prepared)
             if found < best.shape[0] or badness <= best[found - 1]:
                 found = search.offer_row(tree, candidates[j], x, badness, best_rows, best, found)
         if found < best.shape[0]:

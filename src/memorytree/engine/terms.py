@@ -39,6 +39,7 @@ from memorytree.engine.lists import (
     term_of,
 )
 from memorytree.engine.rng import mix
+from memorytree.engine.sparse import make_room
 from memorytree.engine.state import MEMORIES, NEXT_ID, NONE, ROOT, SLOT
 
 
@@ -251,6 +252,7 @@ def insert_rows(tree, lists, X, ids, progress, last, removed, offering):
     left to `rebuild`.
     """
     gone = 0
+    make_room(tree, X[0][last] - X[0][progress[0]], 0)
     while progress[0] < last:
         i = progress[0]
         if ids[i] == NONE:
@@ -337,9 +339,18 @@ def write_down(tree, lists):
 
 
 @helper
+def run_for(length):
+    """How long a run is that so many entries fit into."""
+    room = SMALLEST_RUN
+    while room < length:
+        room *= 2
+    return room
+
+
+@helper
 def keep_heaviest(lists, term, members, weights, most):
     """Make the list of a term, which is empty, of the heaviest of these; of equal ones the first."""
-    n, room, more = weights.shape[0], SMALLEST_RUN, 0
+    n, room, more = weights.shape[0], run_for(min(weights.shape[0], most)), 0
     if n == 0:
         return
     least, left = np.float32(-1), most
@@ -347,8 +358,6 @@ def keep_heaviest(lists, term, members, weights, most):
         least = np.partition(np.abs(weights), n - most)[n - most]
         for j in range(n):
             left -= abs(weights[j]) > least
-    while room < min(n, most):
-        room *= 2
     begin = take_run(lists, room)
     for j in range(n):
         heavier = abs(weights[j]) > least
@@ -381,6 +390,11 @@ def rebuild(tree, lists):
     lists.counters[MOST] = memories
     most = limit(lists)
     starts, members, weights = write_down(tree, lists)
+    room = 0
+    for term in range(lists.counters[TERMS]):
+        room += run_for(min(lists.documents[term], most))
+    if room > lists.members.shape[0]:
+        lists.members, lists.weights = blank(room, np.int32), blank(room, np.float32)
     for term in range(lists.counters[TERMS]):
         first, last = starts[term], starts[term + 1]
         keep_heaviest(lists, term, members[first:last], weights[first:last], most)

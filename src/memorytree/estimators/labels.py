@@ -249,7 +249,7 @@ class LabelModel:
         while (planted := plant(self._tables, self.top, labels, starts, pairs, right, X, halves, planted)) < len(pairs):
             # Nothing is written to the new half before it is used, so it takes no memory until then.
             wider = np.empty((2 * len(self.words), self.words.shape[1]), np.int32)
-            wider[: len(self.words)] = self.words
+            wider[: self.top[0]] = self.words[: self.top[0]]
             self.words = wider
         misses = np.diff(np.concatenate([[0], np.cumsum(missed != NONE)])[truth[0]])
         others, told = np.zeros((n, CANDIDATES), np.float32), np.zeros(n, np.bool_)

@@ -32,8 +32,9 @@ BATCH = 256
 # for when the memory has learned; for either it takes no fewer rows than this, if there are so many.
 TAUGHT = 0.75
 LEAST_TAUGHT, LEAST_MIXED = 2048, 1024
-# How often it is taught by them: a space takes longer to learn than the weights of terms.
-LESSONS, DENSE_LESSONS = 1, 2
+# How often it is taught by them: a space takes longer to learn than the importance of terms, for which so many of the
+# memories that a row brings are enough.
+LESSONS, DENSE_LESSONS, REWARDED = 1, 2, 32
 # How the figures of a label are mixed is learned from no more rows than this; they are gone over twice, few of them up to
 # so many times.
 MIXED, MIXING = 32_768, 6
@@ -93,7 +94,7 @@ class MemoryTreeMultilabelClassifier(Remembering):
         self,
         *,
         target: str = "hamming",
-        passes: int = 5,
+        passes: int = 4,
         neighbors: int = 56,
         beam: int | None = None,
         capacity: int | None = None,
@@ -136,8 +137,9 @@ class MemoryTreeMultilabelClassifier(Remembering):
         mixed = max(len(own) - taught, LEAST_MIXED)
         for _ in range(DENSE_LESSONS if self._dense else LESSONS):
             for rows in self._batches(order[:taught], "teaching the memory"):
-                self._teach(self._ask_for(rows, X, own, answers), taken(sets, rows))
-            self.memory_.learn()
+                self._teach(self._ask_for(rows, X, own, answers, roughly=not self._dense), taken(sets, rows))
+            if self._dense:
+                self.memory_.learn()
         self._follow()
         self._learn_scores(X, sets, own, self.passes, answers, order[-mixed:])
         return self
@@ -240,15 +242,20 @@ class MemoryTreeMultilabelClassifier(Remembering):
 
     def _teach(self, hits: HitMatrix, truth: tuple[np.ndarray, np.ndarray]) -> None:
         """Tell the memory how well the labels of what it returned agree with those of the rows."""
-        self.memory_.update_many(hits, self._model.rewards(self._sets.arrays, hits.ids, truth))
+        rewards = self._model.rewards(self._sets.arrays, hits.ids, truth)
+        if not self._dense:
+            rewards[:, REWARDED:] = np.nan
+        self.memory_.update_many(hits, rewards)
 
     def _no_answers(self, n: int) -> tuple[np.ndarray, np.ndarray]:
         """Room for the memories that are returned for n rows, and for what their votes weigh."""
         return np.empty((n, self._k()), np.int64), np.empty((n, self._k()), np.float32)
 
-    def _ask_for(self, rows: np.ndarray, X: Any, own: np.ndarray, answers: tuple[np.ndarray, np.ndarray]) -> HitMatrix:
+    def _ask_for(
+        self, rows: np.ndarray, X: Any, own: np.ndarray, answers: tuple[np.ndarray, np.ndarray], roughly: bool = False
+    ) -> HitMatrix:
         """Ask for rows that are memories themselves, and note what is returned."""
-        hits = self._ask(X[rows], own[rows][:, None])
+        hits = self._ask(X[rows], own[rows][:, None], roughly)
         answers[0][rows], answers[1][rows] = hits.ids, self._similarities(hits)
         return hits
 
@@ -296,9 +303,9 @@ class MemoryTreeMultilabelClassifier(Remembering):
     def _k(self) -> int:
         return min(whole("neighbors", self.neighbors, 1), max(len(self.memory_), 1))
 
-    def _ask(self, X: Any, exclude: Any = None) -> HitMatrix:
-        """The memories that fit each row."""
-        usual = math.ceil(2.5 * math.log2(len(self.memory_) + 2)) if self._dense else 1
+    def _ask(self, X: Any, exclude: Any = None, roughly: bool = False) -> HitMatrix:
+        """The memories that fit each row; roughly if it matters more which they are than how well each of them fits."""
+        usual = math.ceil(2.5 * math.log2(len(self.memory_) + 2)) if self._dense else int(not roughly)
         beam = usual if self.beam is None else self.beam
         return self._own_hits(self.memory_.query_many(X, self._k(), beam=beam, exclude=exclude))
 
@@ -317,10 +324,12 @@ class MemoryTreeMultilabelClassifier(Remembering):
         return np.exp(DENSE_SHARPNESS * (distances[:, :1] - distances) / np.maximum(usual, 1e-30)).astype(np.float32)
 
     def _view(self, X: Any) -> Any:
-        """What the linear weights see of rows, as a sparse batch: the learned space, or the sparse rows themselves."""
+        """What the linear weights see of rows, as a sparse batch: the learned space, or sparse rows with each feature as
+        important as the memory has learned that it is."""
         batch, n = self.memory_._keys.many(X)
         if not self._dense:
-            return batch
+            bounds, features, weights = batch
+            return bounds, features, weights * np.sqrt(self.memory_._core.weights(features))
         seen = self.memory_._core.seen(batch) if self._settled else np.zeros((n, 0), np.float32)
         width = seen.shape[1]
         return np.arange(n + 1) * width, np.tile(np.arange(width, dtype=np.int32), n), seen.reshape(-1)

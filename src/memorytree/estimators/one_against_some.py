@@ -11,6 +11,8 @@ with the label; rows are taken at unit length.
 
 from __future__ import annotations
 
+from math import gcd
+
 import numpy as np
 
 from memorytree.engine.compile import fast_helper, helper, kernel, prefetch
@@ -75,20 +77,19 @@ def linear_by(half, tables, bias, label, X, i, scale):
 
 
 @helper
-def take_down(tables, label, X, i, scale, half, own, at, spots, values):
-    """What a half knows of row i, from `at` on: the places of the label's `own` weights, and the row's; returns the end."""
-    places, words, _, dimension = tables
+def take_down(tables, label, X, i, scale, own, at, spots, values):
+    """What a half knows of row i, from `at` on: the places of its `own` weights, and the row's; returns the end."""
+    places, _, _, dimension = tables
     bounds, features, weights = X
     first, size, at = places[label, FIRST], places[label, SIZE], np.uint64(at)
-    width, column = np.uint64(words.shape[1]), np.uint64(WEIGHTS + half)
     if size >= dimension:
         for j in entries(bounds[i], bounds[i + 1]):
-            spot = np.uint64(np.uint32(features[j])) * width + column
+            spot = np.uint32(features[j])
             spots[at], values[at] = spot, scale * weights[j]
             at += np.uint64(own[spot] != 0)
     elif size > 0:
         for j in entries(bounds[i], bounds[i + 1]):
-            spot = np.uint64(np.int64(place_in(tables, label, features[j])) - first) * width + column
+            spot = np.uint32(np.int64(place_in(tables, label, features[j])) - first)
             spots[at], values[at] = spot, scale * weights[j]
             at += np.uint64(own[spot] != 0)
     return np.int64(at)
@@ -115,16 +116,20 @@ def add(own, spots, values, first, last, change):
 
 
 @helper
-def settle(own, bias, spots, values, ends, sides, n, passes, stream, order, alphas, lengths):
-    """Find the weights, and the bias, which is returned, that fit n rows best: go over these so many times, at random."""
+def settle(own, bias, spots, values, ends, sides, n, passes, stream, alphas, lengths):
+    """Find the weights, and the bias, which is returned, that fit n rows best: go over these so many times.
+
+    Each time goes from any row in steps of any length that leads to all others: about as good as an order of chance.
+    """
     for q in range(n):
         lengths[q] = 1.0 + sum_of_squares(values[ends[q] : ends[q + 1]])
-        order[q], alphas[q] = q, 0.0
-    for _ in range(passes):
-        for at in range(n):
-            other = at + below(stream, n - at)
-            order[at], order[other] = order[other], order[at]
-            q = order[at]
+        alphas[q] = 0.0
+    for _ in range(passes if n > 0 else 0):
+        q, step = below(stream, n), 1 + below(stream, n)
+        while gcd(step, n) > 1:
+            step = 1 + below(stream, n)
+        for _ in range(n):
+            q += step if q + step < n else step - n
             given = sides[q] * (bias + dot(own, spots, values, ends[q], ends[q + 1]))
             better = alphas[q] - (given - 1.0 + alphas[q] * SLACK) / (lengths[q] + SLACK)
             change = max(better, 0.0) - alphas[q]
@@ -245,11 +250,10 @@ def plant(tables, top, labels, starts, pairs, right, X, halves, begin):
 def solve(tables, bias, labels, starts, pairs, right, X, scales, halves, judged, first, last, passes, seed, others):
     """Learn the weights of labels[first] .. labels[last - 1]; others[i, c] becomes the score by the half without
     row i, if that is judged."""
-    places, words, numbers, _ = tables
-    bounds, flat = X[0], numbers.reshape(-1)
-    order, ends, sides = np.empty(0, np.int64), np.empty(1, np.int64), np.empty(0)
-    alphas, lengths = np.empty(0), np.empty(0)
-    spots, values = np.empty(0, np.uint32), np.empty(0, np.float32)
+    places, _, numbers, _ = tables
+    bounds = X[0]
+    ends, sides, alphas, lengths = np.empty(1, np.int64), np.empty(0), np.empty(0), np.empty(0)
+    spots, values, own = np.empty(0, np.uint32), np.empty(0, np.float32), np.empty(0, np.float32)
     for number in range(first, last):
         soon = number + AHEAD
         if soon < last:
@@ -259,25 +263,27 @@ def solve(tables, bias, labels, starts, pairs, right, X, scales, halves, judged,
         n, room = mine.shape[0], 1
         for pair in mine:
             room += bounds[row_of(pair) + 1] - bounds[row_of(pair)]
-        if n > order.shape[0]:
-            order, ends, sides = np.empty(2 * n, np.int64), np.empty(2 * n + 1, np.int64), np.empty(2 * n)
-            alphas, lengths = np.empty(2 * n), np.empty(2 * n)
+        if n > sides.shape[0]:
+            ends, sides, alphas, lengths = np.empty(2 * n + 1, np.int64), np.empty(2 * n), np.empty(2 * n), np.empty(2 * n)
         if room > spots.shape[0]:
             spots, values = np.empty(2 * room, np.uint32), np.empty(2 * room, np.float32)
-        own = flat[places[label, FIRST] * words.shape[1] :]
+        table = numbers[places[label, FIRST] : places[label, FIRST] + places[label, SIZE]]
+        if table.shape[0] > own.shape[0]:
+            own = np.empty(2 * table.shape[0], np.float32)
         for half in range(HALVES):
-            rows = 0
-            ends[0] = 0
+            own[: table.shape[0]] = table[:, WEIGHTS + half]  # side by side, so that all are at hand
+            rows, ends[0] = 0, 0
             for pair in mine:
                 i = row_of(pair)
                 if halves[i] == half:
-                    ends[rows + 1] = take_down(tables, label, X, i, scales[i], half, own, ends[rows], spots, values)
+                    ends[rows + 1] = take_down(tables, label, X, i, scales[i], own, ends[rows], spots, values)
                     sides[rows] = 1.0 if is_right(pair, right) else -1.0
                     rows += 1
             stream = seeded(seed, n)  # whatever the number of the label
             bias[label, half] = settle(
-                own, bias[label, half], spots, values, ends, sides, rows, passes, stream, order, alphas, lengths
+                own, bias[label, half], spots, values, ends, sides, rows, passes, stream, alphas, lengths
             )
+            table[:, WEIGHTS + half] = own[: table.shape[0]]
         for pair in mine:
             i = row_of(pair)
             if pair >= 0 and judged[i]:

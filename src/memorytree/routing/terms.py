@@ -64,6 +64,8 @@ def terms(
 class TermsCore(AnyCore):
     """Term lists over memories whose keys lie in a tree of a single leaf, with terms for features."""
 
+    least_beam = 0
+
     def __init__(self, settings: Settings, routing: Terms, scorer: Any):
         self.settings = settings._replace(leaf_factor=ONE_LEAF, reroutes=0)
         self.routing = routing
@@ -154,8 +156,14 @@ class TermsCore(AnyCore):
 
     def copy(self) -> TermsCore:
         """A core of its own with the same content."""
+        twin = self.aside()
+        twin.raw = self.raw.copy()
+        return twin
+
+    def aside(self) -> TermsCore:
+        """A twin with lists of its own, which are all that is made anew; keys stay where they are."""
         twin = TermsCore.__new__(TermsCore)
-        twin.settings, twin.routing, twin.raw = self.settings, self.routing, self.raw.copy()
+        twin.settings, twin.routing, twin.raw = self.settings, self.routing, self.raw
         arrays = {name: array.copy() for name, array in postings.arrays_of(self.lists).items()}
         twin.lists = postings.make(self.routing, arrays)
         return twin

@@ -88,6 +88,13 @@ def promise(tree, overlap, squared_length):
     return overlap * abs(overlap) / squared_length if squared_length > 0 else 0.0
 
 
+@body_for(declared.guess, "cosine")
+def guess(tree, promised, prepared):
+    if not prepared.squared_length > 0:
+        return 1.0
+    return max(1.0 - np.copysign(np.sqrt(abs(promised) / prepared.squared_length), promised), 0.0)
+
+
 @body_for(declared.score, "cosine")
 def score(tree, badness):
     return 1.0 - badness

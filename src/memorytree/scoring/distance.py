@@ -93,6 +93,11 @@ def promise(tree, overlap, squared_length):
     return 2.0 * overlap - squared_length
 
 
+@body_for(declared.guess, "distance")
+def guess(tree, promised, prepared):
+    return max(prepared.squared_length - promised, 0.0)
+
+
 @body_for(declared.score, "distance")
 def score(tree, badness):
     return 0.0 - np.sqrt(badness)

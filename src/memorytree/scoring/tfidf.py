@@ -58,6 +58,13 @@ def promise(tree, overlap, squared_length):
     return overlap / np.sqrt(np.sqrt(squared_length)) if squared_length > 0 else 0.0
 
 
+@body_for(declared.guess, "tfidf")
+def guess(tree, promised, prepared):
+    if not prepared.squared_length > 0:
+        return 1.0
+    return 1.0 - promised * np.sqrt(np.sqrt(prepared.learned_length)) / prepared.squared_length
+
+
 @body_for(declared.score, "tfidf")
 def score(tree, badness):
     return 1.0 - badness
