@@ -437,3 +437,48 @@ def test_a_query_among_few_terms_is_scored_as_one_among_many(scorer):
     ours, other = few.query_many(asked, 3), many.query_many(asked, 3)
     assert ours.ids.tolist() == other.ids.tolist()
     assert ours.scores.tolist() == other.scores.tolist()
+
+
+@pytest.mark.boundscheck
+@pytest.mark.parametrize("scorer", [*SCORERS, "tfidf"])
+def test_what_lists_without_limit_tell_is_the_score_itself(scorer):
+    X, Q = documents(200), documents(60, seed=1)
+    tree = MemoryTree.build(X, range(200), routing=WIDE, scorer=scorer, seed=0)
+    exact, told = tree.query_many(Q, 5), tree.query_many(Q, 5, beam=0)
+    np.testing.assert_allclose(told.scores, exact.scores, atol=1e-4)
+    assert tree.query(Q[1], 5, beam=0).scores == told.scores[1].tolist()
+
+
+@pytest.mark.parametrize("scorer", [*SCORERS, "tfidf"])
+def test_without_a_beam_the_same_lists_tell_which_memories_are_likely(scorer):
+    X, Q = documents(400, 100, 0.1), documents(60, 100, 0.1, seed=1)
+    tree = MemoryTree.build(X, range(400), routing=terms(breadth=3, reads=4, scored=5, homes=3), scorer=scorer, seed=0)
+    exact, told = tree.query_many(Q, 12), tree.query_many(Q, 12, beam=0)
+    assert [set(row) for row in told.ids.tolist()] == [set(row) for row in exact.ids.tolist()]
+    assert np.all(np.diff(told.scores, axis=1) <= 0)
+    if scorer == "cosine":  # no weight is negative, so what was not read can only add to it
+        by_id = [dict(zip(*row, strict=True)) for row in zip(exact.ids.tolist(), exact.scores.tolist(), strict=True)]
+        for ids, scores, known in zip(told.ids.tolist(), told.scores.tolist(), by_id, strict=True):
+            assert all(score <= known[id] + 1e-5 for id, score in zip(ids, scores, strict=True))
+
+
+@pytest.mark.parametrize("X", [np.eye(4, dtype=np.float32), scipy.sparse.csr_matrix(np.eye(4, dtype=np.float32))])
+def test_only_term_lists_can_do_without_a_beam(X):
+    tree = MemoryTree.build(X, range(4), routing="principal", seed=0)
+    with pytest.raises(InvalidOption, match="beam"):
+        tree.query(X[0], beam=0)
+    with pytest.raises(InvalidOption, match="beam"):
+        tree.query_many(X, beam=0)
+
+
+def test_learning_makes_lists_anew_and_leaves_keys_where_they_are():
+    X, labels = planted(np.random.default_rng(0), 300)
+    tree = MemoryTree.build(X, range(300), scorer="cosine", seed=0)
+    hits = tree.query_many(X, 5, exclude=np.arange(300)[:, None])
+    tree.update_many(hits, (labels[hits.ids] == labels[:, None]).astype(float))
+    keys, lists = tree._core.raw, tree._core.lists
+    tree.learn()
+    assert tree._core.raw is keys
+    assert tree._core.lists is not lists
+    check_tree(tree)
+    assert tree.query_many(X).ids[:, 0].tolist() == list(range(300))

@@ -105,6 +105,15 @@ def test_rewards_teach_the_memory(rows, monkeypatch):
     assert agreement["as_is"] > 1.1 * max(agreement["shuffled"], agreement["never"])
 
 
+def test_linear_weights_see_rows_as_the_memory_compares_them(rows, model):
+    X = rows[2]
+    _, features, weights = model._view(X)
+    importance = model.memory_._core.weights(features)
+    np.testing.assert_allclose(weights, X.data * np.sqrt(importance), rtol=1e-6)
+    telling = features < 4 * TOPICS
+    assert importance[telling].mean() > 1.2 * importance[~telling].mean()
+
+
 def test_every_way_to_write_labels_gives_the_same_model(rows, model):
     X, Y, test, _ = rows
     dense = model.predict(test)

@@ -32,9 +32,8 @@ BATCH = 256
 # for when the memory has learned; for either it takes no fewer rows than this, if there are so many.
 TAUGHT = 0.75
 LEAST_TAUGHT, LEAST_MIXED = 2048, 1024
-# How often it is taught by them: a space takes longer to learn than the importance of terms, for which so many of the
-# memories that a row brings are enough.
-LESSONS, DENSE_LESSONS, REWARDED = 1, 2, 32
+# How often it is taught by them: a space takes longer to learn than the importance of terms.
+LESSONS, DENSE_LESSONS = 1, 2
 # How the figures of a label are mixed is learned from no more rows than this; they are gone over twice, few of them up to
 # so many times.
 MIXED, MIXING = 32_768, 6
@@ -242,10 +241,7 @@ class MemoryTreeMultilabelClassifier(Remembering):
 
     def _teach(self, hits: HitMatrix, truth: tuple[np.ndarray, np.ndarray]) -> None:
         """Tell the memory how well the labels of what it returned agree with those of the rows."""
-        rewards = self._model.rewards(self._sets.arrays, hits.ids, truth)
-        if not self._dense:
-            rewards[:, REWARDED:] = np.nan
-        self.memory_.update_many(hits, rewards)
+        self.memory_.update_many(hits, self._model.rewards(self._sets.arrays, hits.ids, truth))
 
     def _no_answers(self, n: int) -> tuple[np.ndarray, np.ndarray]:
         """Room for the memories that are returned for n rows, and for what their votes weigh."""
