@@ -28,6 +28,7 @@ LEAST_SHARE = 0.01  # what is added to a share before its logarithm is taken
 HORIZON = 2048  # over how many rows the mixture remembers
 STEADINESS = 5.0  # of the mixture at first
 BINS = 200  # of probabilities, for choosing a threshold
+ROOM = 2**19  # rows of the pool of weights at first; it takes no memory before it is written to
 
 
 @helper
@@ -194,7 +195,7 @@ class LabelModel:
     def __init__(self, labels: int, dimension: int) -> None:
         self.dimension = dimension  # how many features there are
         self.places = np.zeros((16, 3), np.int64)
-        self.words = np.empty((1024, 1 + HALVES), np.int32)
+        self.words = np.empty((ROOM, 1 + HALVES), np.int32)
         self.top = np.zeros(1, np.int64)  # how much of the pool is taken
         self.bias = np.zeros((16, HALVES), np.float64)
         self.counts = np.zeros(16, np.int64)
@@ -203,6 +204,10 @@ class LabelModel:
         self.outcomes = np.zeros((2, BINS))  # how many wrong and right labels had which probability
         self.missed = 0  # true labels that were no candidates
         self.make_room(labels)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a pickle holds: nothing of the pool that is not taken."""
+        return {**vars(self), "words": self.words[: self.top[0]].copy()}
 
     @property
     def _tables(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
@@ -248,7 +253,7 @@ class LabelModel:
         planted = 0
         while (planted := plant(self._tables, self.top, labels, starts, pairs, right, X, halves, planted)) < len(pairs):
             # Nothing is written to the new half before it is used, so it takes no memory until then.
-            wider = np.empty((2 * len(self.words), self.words.shape[1]), np.int32)
+            wider = np.empty((max(2 * len(self.words), ROOM), self.words.shape[1]), np.int32)
             wider[: self.top[0]] = self.words[: self.top[0]]
             self.words = wider
         misses = np.diff(np.concatenate([[0], np.cumsum(missed != NONE)])[truth[0]])

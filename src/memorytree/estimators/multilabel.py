@@ -32,8 +32,9 @@ BATCH = 256
 # for when the memory has learned; for either it takes no fewer rows than this, if there are so many.
 TAUGHT = 0.75
 LEAST_TAUGHT, LEAST_MIXED = 2048, 1024
-# How often it is taught by them: a space takes longer to learn than the importance of terms.
-LESSONS, DENSE_LESSONS = 1, 2
+# How often it is taught by them: a space takes longer to learn than the importance of terms, to which the first so many of
+# the memories that a row brings are enough.
+LESSONS, DENSE_LESSONS, REWARDED = 1, 2, 32
 # How the figures of a label are mixed is learned from no more rows than this; they are gone over twice, few of them up to
 # so many times.
 MIXED, MIXING = 32_768, 6
@@ -134,9 +135,10 @@ class MemoryTreeMultilabelClassifier(Remembering):
         answers, order = self._no_answers(len(own)), self._chance.permutation(own)
         taught = max(int(TAUGHT * len(own)), LEAST_TAUGHT)
         mixed = max(len(own) - taught, LEAST_MIXED)
-        for _ in range(DENSE_LESSONS if self._dense else LESSONS):
+        lessons, most = (DENSE_LESSONS, None) if self._dense else (LESSONS, REWARDED)
+        for _ in range(lessons):
             for rows in self._batches(order[:taught], "teaching the memory"):
-                self._teach(self._ask_for(rows, X, own, answers, roughly=not self._dense), taken(sets, rows))
+                self._teach(self._ask_for(rows, X, own, answers, roughly=not self._dense), taken(sets, rows), most)
             if self._dense:
                 self.memory_.learn()
         self._follow()
@@ -239,9 +241,11 @@ class MemoryTreeMultilabelClassifier(Remembering):
             self._sets.keep(self._own_ids())
             self._model.recount(self._sets.pool[: self._sets.used])
 
-    def _teach(self, hits: HitMatrix, truth: tuple[np.ndarray, np.ndarray]) -> None:
-        """Tell the memory how well the labels of what it returned agree with those of the rows."""
-        self.memory_.update_many(hits, self._model.rewards(self._sets.arrays, hits.ids, truth))
+    def _teach(self, hits: HitMatrix, truth: tuple[np.ndarray, np.ndarray], most: int | None = None) -> None:
+        """Tell the memory how well the labels of what it returned, at most so many, agree with those of the rows."""
+        rewards = self._model.rewards(self._sets.arrays, hits.ids, truth)
+        rewards[:, most:] = np.nan
+        self.memory_.update_many(hits, rewards)
 
     def _no_answers(self, n: int) -> tuple[np.ndarray, np.ndarray]:
         """Room for the memories that are returned for n rows, and for what their votes weigh."""
