@@ -114,6 +114,15 @@ def test_linear_weights_see_rows_as_the_memory_compares_them(rows, model):
     assert importance[telling].mean() > 1.2 * importance[~telling].mean()
 
 
+@pytest.mark.parametrize(("learn", "dense"), [("fit", False), ("partial_fit", False), ("fit", True)])
+def test_the_memory_learns_from_rows_whichever_way_they_come(rows, learn, dense):
+    X, Y = rows[:2]
+    model = MemoryTreeMultilabelClassifier(random_state=0)
+    getattr(model, learn)(X.toarray() if dense else X, Y)
+    core = model.memory_._core
+    assert core.space.lessons if dense else np.ptp(core.weights(np.arange(X.shape[1], dtype=np.int32))) > 0.5
+
+
 def test_every_way_to_write_labels_gives_the_same_model(rows, model):
     X, Y, test, _ = rows
     dense = model.predict(test)

@@ -135,7 +135,7 @@ class MemoryTreeMultilabelClassifier(Remembering):
         answers, order = self._no_answers(len(own)), self._chance.permutation(own)
         taught = max(int(TAUGHT * len(own)), LEAST_TAUGHT)
         mixed = max(len(own) - taught, LEAST_MIXED)
-        lessons, most = (DENSE_LESSONS, None) if self._dense else (LESSONS, REWARDED)
+        lessons, most = (DENSE_LESSONS, self._k()) if self._dense else (LESSONS, REWARDED)
         for _ in range(lessons):
             for rows in self._batches(order[:taught], "teaching the memory"):
                 self._teach(self._ask_for(rows, X, own, answers, roughly=not self._dense), taken(sets, rows), most)
@@ -166,7 +166,7 @@ class MemoryTreeMultilabelClassifier(Remembering):
                 hits = self._ask(X[rows])
                 self._learn(hits, truth, self._view(X[rows]), self._came + np.arange(len(rows)))
                 if not self._dense or len(self.memory_) >= ENOUGH_KEYS:
-                    self._teach(hits, truth)
+                    self._teach(hits, truth, self._k())
             self._store(X[rows], truth, None)
             if self._follow():
                 self._learn_again()
@@ -241,8 +241,8 @@ class MemoryTreeMultilabelClassifier(Remembering):
             self._sets.keep(self._own_ids())
             self._model.recount(self._sets.pool[: self._sets.used])
 
-    def _teach(self, hits: HitMatrix, truth: tuple[np.ndarray, np.ndarray], most: int | None = None) -> None:
-        """Tell the memory how well the labels of what it returned, at most so many, agree with those of the rows."""
+    def _teach(self, hits: HitMatrix, truth: tuple[np.ndarray, np.ndarray], most: int) -> None:
+        """Tell the memory how well the labels of what it returned, the first so many, agree with those of the rows."""
         rewards = self._model.rewards(self._sets.arrays, hits.ids, truth)
         rewards[:, most:] = np.nan
         self.memory_.update_many(hits, rewards)
