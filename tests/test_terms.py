@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from memorytree import MemoryForest, MemoryTree
 from memorytree.checks import check_tree
+from memorytree.engine import lists as postings
 from memorytree.errors import DamagedFile, InvalidKey, InvalidOption
 from memorytree.routing import terms
 from tests.trees import state
@@ -482,3 +483,39 @@ def test_learning_makes_lists_anew_and_leaves_keys_where_they_are():
     assert tree._core.lists is not lists
     check_tree(tree)
     assert tree.query_many(X).ids[:, 0].tolist() == list(range(300))
+
+
+@pytest.mark.parametrize("capacity", [None, 50])
+def test_a_batch_is_a_loop_however_often_the_keys_are_written_anew(capacity):
+    X = documents(900, 300, 0.1)
+    whole, loop = (MemoryTree(routing="terms", scorer="cosine", capacity=capacity, seed=3) for _ in "ab")
+    ids = np.arange(900) % 170
+    whole.insert_many(X, range(900), ids=ids)
+    for i in range(900):
+        loop.insert(X[i], i, id=int(ids[i]))
+    assert state(whole) == state(loop)
+
+
+def test_keys_that_fill_their_room_are_not_written_anew_at_every_insertion():
+    """Where memories go as others come, half of the room is free after each time."""
+    size = MemoryTree.build(documents(1), [0], routing="terms", seed=0)._core.raw.arrays()["key_features"].shape[0]
+    tree = MemoryTree(routing="terms", capacity=8 * size - 1, seed=0)
+    X = scipy.sparse.csr_matrix(np.ones((1, 1), np.float32))
+    tree.insert_many(scipy.sparse.vstack([X] * (8 * size - 1), "csr"), range(8 * size - 1))
+    rewritten = 0
+    for i in range(20):
+        before = tree._core.raw.arrays()["key_features"].ctypes.data
+        tree.insert(X, i)
+        rewritten += tree._core.raw.arrays()["key_features"].ctypes.data != before
+    assert rewritten <= 1
+
+
+@pytest.mark.parametrize("scorer", SCORERS)
+def test_what_lists_tell_ranks_memories_whatever_was_learned(scorer):
+    """Lengths are those of when a memory was last offered to its lists, so that a cosine may seem to be more than one."""
+    X = scipy.sparse.csr_matrix(np.outer(np.linspace(0.1, 1, 30), [1, 0]) + np.outer(np.linspace(1, 0.1, 30), [0, 1]))
+    tree = MemoryTree.build(X, range(30), routing=WIDE, scorer=scorer, seed=0)
+    postings.arrays_of(tree._core.lists)["importance"][1:] = 100
+    hits = tree.query(X[29], 30, beam=0)
+    assert len(set(hits.scores)) > 10 or scorer == "distance"
+    assert np.all(np.isfinite(hits.scores))

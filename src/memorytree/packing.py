@@ -52,12 +52,15 @@ def _extend(value: Any, depth: int = 0) -> msgpack.ExtType:
 
 
 _plain = Packer(buf_size=SMALL)
+_IN_ONE_GO = Packer.__module__ == "msgpack._cmsgpack"  # msgpack in Python can be interrupted by another thread
 _WITHOUT_INSIDES = {str, bytes, int, float, bool, type(None)}
 
 
 def packed_plain(data: Any) -> bytes:
     """What msgpack knows by itself, as bytes. What is small takes less time than it would to make a packer for it."""
     global _plain
+    if not _IN_ONE_GO:
+        return Packer().pack(data)
     made: bytes = _plain.pack(data)
     if len(made) > LARGE:
         _plain = Packer(buf_size=SMALL)  # it would keep as much memory for good

@@ -60,3 +60,16 @@ def test_batches_with_filters_explore_as_single_queries_do(store):
     single = [store.query(x, k=3, where={"even": True}, explore=0.7, draw=5 + i) for i, x in enumerate(X)]
     assert [row.ids for row in found] == [hits.ids for hits in single]
     assert [row.receipt.branch for row in found] == [hits.receipt.branch for hits in single]
+
+
+def test_lists_that_are_asked_without_a_comparison_know_filters_and_ends_too(tmp_path, monkeypatch):
+    rows = [{f"word {i % 7}": 1.0, f"word {i % 5} more": 2.0} for i in range(40)]
+    with memorytree.open(tmp_path / "store", routing="terms", scorer="cosine", seed=0) as store:
+        store.insert_many(rows, range(40), metadata=[{"even": i % 2 == 0} for i in range(40)])
+        store.insert(rows[3], "short-lived", ttl=10)
+        assert len(store.query(rows[3], 5, beam=0)) == 5
+        assert all(value % 2 == 0 for value in store.query(rows[3], 5, beam=0, where={"even": True}).values)
+        now = memorytree.store.store.time.time()
+        monkeypatch.setattr(memorytree.store.store.time, "time", lambda: now + 60)
+        assert "short-lived" not in store.query(rows[3], 5, beam=0).values
+        assert "short-lived" not in store.query_many(rows[3:5], 5, beam=0)[0].values

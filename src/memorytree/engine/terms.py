@@ -248,11 +248,12 @@ def take_up(tree, lists, row, x, reward):
 def insert_rows(tree, lists, X, ids, progress, last, removed, offering):
     """Insert rows from progress[0] up to last - 1; ids[i] is the id to take or NONE, and afterwards the id taken.
 
-    Rows of `removed` become (row, id) of the memories that had to go; returns how many. Without `offering` the lists are
-    left to `rebuild`.
+    Rows of `removed` become (row, id) of the memories that had to go; returns how many. Without `offering` the tree is
+    empty, and the lists are left to `rebuild`.
     """
     gone = 0
-    make_room(tree, X[0][last] - X[0][progress[0]], 0)
+    if not offering:
+        make_room(tree, X[0][last] - X[0][progress[0]], 0)
     while progress[0] < last:
         i = progress[0]
         if ids[i] == NONE:

@@ -92,7 +92,7 @@ def promise(tree, overlap, squared_length):
 def guess(tree, promised, prepared):
     if not prepared.squared_length > 0:
         return 1.0
-    return max(1.0 - np.copysign(np.sqrt(abs(promised) / prepared.squared_length), promised), 0.0)
+    return 1.0 - np.copysign(np.sqrt(abs(promised) / prepared.squared_length), promised)
 
 
 @body_for(declared.score, "cosine")

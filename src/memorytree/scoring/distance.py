@@ -95,9 +95,9 @@ def promise(tree, overlap, squared_length):
 
 @body_for(declared.guess, "distance")
 def guess(tree, promised, prepared):
-    return max(prepared.squared_length - promised, 0.0)
+    return prepared.squared_length - promised
 
 
 @body_for(declared.score, "distance")
 def score(tree, badness):
-    return 0.0 - np.sqrt(badness)
+    return 0.0 - np.sqrt(max(badness, 0.0))  # what is estimated may be less than nothing

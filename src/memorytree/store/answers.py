@@ -128,7 +128,7 @@ def filtered(
     The tree is asked for more and more, until there are k that fit. Where few can fit, or none of that was enough, each of
     those that fit is compared with the key.
     """
-    k, beam = options.whole("k", k, 1), options.whole("beam", beam, 1)
+    k, beam = options.whole("k", k, 1), max(image.tree._checked_beam(beam), 1)
     exclude = None if exclude is None else options.ids("exclude", exclude).tolist()
     with image.looked_at():
         chosen = Filter(image.records, where, time.time())

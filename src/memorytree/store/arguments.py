@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
+import msgpack
 import numpy as np
 
 from memorytree import options
@@ -128,15 +129,16 @@ def packed_metadata(metadata: Any) -> bytes | None:
         if not isinstance(metadata, Mapping):
             raise InvalidOption(f"metadata is a mapping {{name: value}}, not {type(metadata).__name__}")
         metadata = dict(metadata)
+    pack = packed_plain
     for field, value in metadata.items():
         if type(field) is str and type(value) in _PLAIN:
             continue
-        native = _native(value)
+        pack, native = msgpack.packb, _native(value)  # of a class of the caller's own, which may do as it likes
         if not isinstance(field, str) or not _is_plain(native):
             raise InvalidOption(f"metadata maps names to text, numbers, booleans or None, not {field!r} to {value!r:.80}")
         metadata = {**metadata, field: native}
     try:
-        return packed_plain(metadata) if metadata else None
+        return pack(metadata) if metadata else None
     except (OverflowError, ValueError) as error:
         raise InvalidOption(f"metadata cannot be kept: {error}") from None
 
