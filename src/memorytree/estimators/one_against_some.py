@@ -77,19 +77,21 @@ def linear_by(half, tables, bias, label, X, i, scale):
 
 
 @helper
-def take_down(tables, label, X, i, scale, own, at, spots, values):
-    """What a half knows of row i, from `at` on: the places of its `own` weights, and the row's; returns the end."""
+def take_down(tables, label, X, i, scale, own, width, column, at, spots, values):
+    """What a half knows of row i, from `at` on: the places of its `own` weights, which lie in a column of a table of this
+    width, and the row's; returns the end."""
     places, _, _, dimension = tables
     bounds, features, weights = X
     first, size, at = places[label, FIRST], places[label, SIZE], np.uint64(at)
+    width, column = np.uint64(width), np.uint64(column)
     if size >= dimension:
         for j in entries(bounds[i], bounds[i + 1]):
-            spot = np.uint32(features[j])
+            spot = np.uint64(np.uint32(features[j])) * width + column
             spots[at], values[at] = spot, scale * weights[j]
             at += np.uint64(own[spot] != 0)
     elif size > 0:
         for j in entries(bounds[i], bounds[i + 1]):
-            spot = np.uint32(np.int64(place_in(tables, label, features[j])) - first)
+            spot = np.uint64(np.int64(place_in(tables, label, features[j])) - first) * width + column
             spots[at], values[at] = spot, scale * weights[j]
             at += np.uint64(own[spot] != 0)
     return np.int64(at)
@@ -250,10 +252,10 @@ def plant(tables, top, labels, starts, pairs, right, X, halves, begin):
 def solve(tables, bias, labels, starts, pairs, right, X, scales, halves, judged, first, last, passes, seed, others):
     """Learn the weights of labels[first] .. labels[last - 1]; others[i, c] becomes the score by the half without
     row i, if that is judged."""
-    places, _, numbers, _ = tables
-    bounds = X[0]
+    places, words, numbers, _ = tables
+    bounds, flat = X[0], numbers.reshape(-1)
     ends, sides, alphas, lengths = np.empty(1, np.int64), np.empty(0), np.empty(0), np.empty(0)
-    spots, values, own = np.empty(0, np.uint32), np.empty(0, np.float32), np.empty(0, np.float32)
+    spots, values, beside = np.empty(0, np.uint32), np.empty(0, np.float32), np.empty(0, np.float32)
     for number in range(first, last):
         soon = number + AHEAD
         if soon < last:
@@ -268,22 +270,28 @@ def solve(tables, bias, labels, starts, pairs, right, X, scales, halves, judged,
         if room > spots.shape[0]:
             spots, values = np.empty(2 * room, np.uint32), np.empty(2 * room, np.float32)
         table = numbers[places[label, FIRST] : places[label, FIRST] + places[label, SIZE]]
-        if table.shape[0] > own.shape[0]:
-            own = np.empty(2 * table.shape[0], np.float32)
+        size = table.shape[0]
+        many = room >= size  # then the weights of a half are laid side by side, so that all are at hand
+        if many and size > beside.shape[0]:
+            beside = np.empty(2 * size, np.float32)
         for half in range(HALVES):
-            own[: table.shape[0]] = table[:, WEIGHTS + half]  # side by side, so that all are at hand
+            own, width, column = flat[places[label, FIRST] * words.shape[1] :], words.shape[1], WEIGHTS + half
+            if many:
+                beside[:size] = table[:, WEIGHTS + half]
+                own, width, column = beside[:], 1, 0
             rows, ends[0] = 0, 0
             for pair in mine:
                 i = row_of(pair)
                 if halves[i] == half:
-                    ends[rows + 1] = take_down(tables, label, X, i, scales[i], own, ends[rows], spots, values)
+                    ends[rows + 1] = take_down(tables, label, X, i, scales[i], own, width, column, ends[rows], spots, values)
                     sides[rows] = 1.0 if is_right(pair, right) else -1.0
                     rows += 1
             stream = seeded(seed, n)  # whatever the number of the label
             bias[label, half] = settle(
                 own, bias[label, half], spots, values, ends, sides, rows, passes, stream, alphas, lengths
             )
-            table[:, WEIGHTS + half] = own[: table.shape[0]]
+            if many:
+                table[:, WEIGHTS + half] = beside[:size]
         for pair in mine:
             i = row_of(pair)
             if pair >= 0 and judged[i]:
