@@ -174,7 +174,7 @@ class MemoryTree(Writable):
         return self._answer(found, values, scores.tolist()[0][: len(found)], keys, keys.keep(x, row), traces[0])
 
     def _checked_beam(self, beam: Any) -> int:
-        return options.whole("beam", beam, 0 if self._core is None else self._core.least_beam)
+        return options.whole("beam", beam, 1 if self._core is None else self._core.least_beam)
 
     def query_many(
         self,
