@@ -13,7 +13,8 @@ from memorytree import MemoryTree
 from memorytree.lab.datasets.made import Clusters
 
 DIMENSIONS = 128
-TURNS, TURNS_TO_ASK = 5, 20  # systems take turns
+# Systems take turns.
+TURNS_TO_ASK = 20
 SINGLE_INSERTS, FIRST_TURNS, LATER_TURNS = 300, 5, 20
 QUERIES = 2000
 KINDS = ("fact", "task", "note")
