@@ -134,7 +134,7 @@ class MemoryTree(Writable):
             beam: how many leaves to look into, the likeliest first; a query that does explore looks into one. With
                 neighbours: how many memories to ask for theirs, half as many to twice as many, as the distances tell. With
                 term lists: how many times as many lists to read and memories to score; 0 reads as many as 1 does and ranks
-                memories by what these lists tell of them, which takes about half the time: scores are then estimates.
+                memories by what these lists tell of them, which takes less time: scores are then estimates.
             exclude: ids to leave out.
             draw: a number that fixes what chance decides when exploring.
         """
