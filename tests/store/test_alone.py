@@ -11,6 +11,7 @@ import pytest
 import memorytree
 from memorytree.errors import DamagedStore, InvalidOption, StoreError, UnsupportedValue
 from memorytree.store import repair, verify
+from memorytree.store.database import LOG_BYTES
 from memorytree.store.writing import PATIENCE
 from tests.faults.damage import leave_without_closing
 from tests.store.conftest import reopened
@@ -288,3 +289,49 @@ def test_a_reader_one_step_behind_a_snapshot_sees_what_came_and_went(store):
         store.insert_many(matrix(3), range(3), ids=[5, 5, 6])
         store.checkpoint()
         assert {id: reader[id] for id in reader} == {0: "first", 5: 1, 6: 2}
+
+
+def log_of(store):
+    return (store.path / "memories.sqlite-wal").stat().st_size
+
+
+def test_however_many_come_the_log_begins_anew_now_and_then(tmp_path):
+    with memorytree.open(tmp_path / "store", seed=0, durability="normal") as store:
+        for x in matrix(3000):  # each writes a page or more
+            store.insert(x, "a value of some length" * 20)
+        assert log_of(store) < LOG_BYTES
+    assert not (tmp_path / "store" / "memories.sqlite-wal").exists()  # nothing holds the files any more
+
+
+@pytest.mark.parametrize("after", [1, 2, 30])
+def test_upkeep_finds_nothing_in_its_way_after_them(store, after, tmp_path):
+    def some_more(seed):
+        for x in matrix(after, seed=seed):
+            store.insert(x, "alone")
+
+    some_more(0)
+    store.compact()
+    assert log_of(store) == 0
+    some_more(1)
+    store.checkpoint()
+    some_more(2)
+    store.backup(tmp_path / "copy")
+    some_more(3)
+    store.remove(0)
+    some_more(4)
+    assert store.verify().ok
+    with memorytree.open(tmp_path / "copy") as copy:
+        assert len(copy) == 3 * after
+    assert len(reopened(store)) == 5 * after - 1
+
+
+def test_a_foreign_writer_costs_one_insertion(store):
+    """SQLite refuses to write behind a reading that began before somebody else wrote; the next begins anew."""
+    for x in matrix(5):
+        store.insert(x, "alone")
+    run(store.path, "PRAGMA user_version = 7")
+    with pytest.raises(StoreError, match="nothing was changed"):
+        store.insert(matrix(1)[0], "refused")
+    assert store.insert(matrix(1)[0], "taken") == 5
+    assert len(store) == 6
+    assert store.verify().ok

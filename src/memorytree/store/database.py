@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,10 +26,13 @@ from memorytree.store.rows import Event, Lesson, Memory, Reward, State, event_of
 FORMAT = 2
 READABLE = (1, 2)  # in the first every operation had an event
 PAGE_BYTES = 4096
-# SQLite writes its log from the start again after about a thousand pages. Once so many commits have waited for the disk, the
-# log is made that long in one go: a commit that need not lengthen a file waits half as long.
-LOG_BYTES = 1100 * PAGE_BYTES
+# SQLite writes its log from the start again after a thousand pages and some. Once so many commits have waited for the disk,
+# the log is made that long in one go: a commit that need not lengthen a file waits half as long.
+LOG_BYTES = 1200 * PAGE_BYTES
 COMMITS_BEFORE_LONG_LOG = 64
+# While memories come by themselves, an unfinished query keeps a read transaction open from one commit to the next, which
+# saves SQLite four of the six locks that it takes each time. Meanwhile the log cannot begin anew, so it ends now and then.
+APPENDED_IN_ONE_READ = 64
 
 SCHEMA = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value BLOB NOT NULL, seal BLOB NOT NULL) WITHOUT ROWID;
@@ -86,11 +88,10 @@ class SqliteErrors:
 
 
 class Database:
-    """The database of a store. One connection, used by one thread at a time."""
+    """The database of a store. One connection, used by one thread at a time: whoever calls sees to that."""
 
     def __init__(self, path: Path, *, durability: str = "full", read_only: bool = False):
         self.path = path
-        self._lock = threading.RLock()
         self._errors = SqliteErrors(path)
         self._commits_to_wait = 0 if read_only or durability != "full" else COMMITS_BEFORE_LONG_LOG
         with self._errors:
@@ -98,6 +99,8 @@ class Database:
             uri = f"{path.resolve().as_uri()}?mode={mode}"
             self._connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=60)
             self._appending = self._connection.cursor()
+            self._held: sqlite3.Cursor | None = None  # a query that was not read to its end
+            self._held_for = 0  # so many more memories
             try:
                 self._prepare(durability, read_only)
             except BaseException:
@@ -117,8 +120,8 @@ class Database:
 
     def close(self) -> None:
         """Let go of the file."""
-        with self._lock:
-            self._connection.close()
+        self._let_go()
+        self._connection.close()
 
     @property
     def is_new(self) -> bool:
@@ -184,27 +187,45 @@ class Database:
     def append(self, memory: Memory) -> None:
         """A memory by itself, without an event: the quickest way to make something last. It has no label and no features."""
         try:
-            with self._lock:
-                self._check_idle()
-                # One statement is a transaction of its own.
-                if memory.expires is None:
-                    record, id, key, value, metadata, _, _, created, _, added, seal = memory
-                    # Of bytes Python's sqlite3 first asks whether they are to be adapted, which takes longer than a copy.
-                    data = bytearray(key), bytearray(value), metadata and bytearray(metadata)
-                    self._appending.execute(APPEND_MEMORY, (record, id, *data, created, added, bytearray(seal)))
-                else:
-                    self._appending.execute(INSERT_MEMORY, memory)
+            self._check_idle()
+            if self._held_for and self._held is not None:
+                self._held_for -= 1
+            else:
+                self._hold_or_let_go()
+            # One statement is a transaction of its own.
+            if memory.expires is None:
+                record, id, key, value, metadata, _, _, created, _, added, seal = memory
+                # Of bytes Python's sqlite3 first asks whether they are to be adapted, which takes longer than a copy.
+                data = bytearray(key), bytearray(value), metadata and bytearray(metadata)
+                self._appending.execute(APPEND_MEMORY, (record, id, *data, created, added, bytearray(seal)))
+            else:
+                self._appending.execute(INSERT_MEMORY, memory)
         except sqlite3.DatabaseError as error:
+            self._held_for = 0
             raise self._errors.ours(error) from error
         if self._commits_to_wait:
             self._lengthen_log()
+
+    def _hold_or_let_go(self) -> None:
+        """Keep a read transaction open, but for one memory in so many."""
+        if self._held_for:
+            self._held = self._connection.execute("SELECT name FROM facts")
+        else:
+            self._let_go()
+            self._held_for = APPENDED_IN_ONE_READ
+
+    def _let_go(self) -> None:
+        """End the read transaction that was kept open: neither could the log begin anew, nor the file be closed."""
+        if self._held is not None:
+            self._held.close()
+            self._held = None
 
     def _lengthen_log(self) -> None:
         """After some commits write zeros behind the log: for SQLite, no entries. A full disk leaves it as it was."""
         self._commits_to_wait -= 1
         if self._commits_to_wait:
             return
-        with self._lock, contextlib.suppress(OSError), open(f"{self.path}-wal", "r+b", 0) as log:
+        with contextlib.suppress(OSError), open(f"{self.path}-wal", "r+b", 0) as log:
             end = log.seek(0, os.SEEK_END)
             try:
                 # Page by page: of one long write Linux would make large pieces of its cache, and a commit that changes a
@@ -231,8 +252,9 @@ class Database:
     @contextmanager
     def transaction(self, kind: str = "IMMEDIATE") -> Iterator[Any]:
         """Do all or nothing. Whatever interrupts it, no transaction stays open behind it."""
-        with self._lock, self._errors:
+        with self._errors:
             self._check_idle()
+            self._let_go()
             run = self._connection.execute
             try:
                 run(f"BEGIN {kind}")
@@ -250,12 +272,14 @@ class Database:
 
     def sync(self) -> None:
         """Force all that was committed to the disk, whatever the durability."""
-        with self._lock, self._errors:
+        with self._errors:
+            self._let_go()
             self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
     def vacuum(self) -> None:
         """Write the file anew without gaps."""
-        with self._lock, self._errors:
+        with self._errors:
+            self._let_go()
             self._connection.execute("VACUUM")
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
@@ -263,12 +287,12 @@ class Database:
 
     def rows(self, query: str, *arguments: Any) -> list[tuple]:
         """All rows of a query."""
-        with self._lock, self._errors:
+        with self._errors:
             return self._connection.execute(query, arguments).fetchall()
 
     def stream(self, query: str) -> Iterator[tuple]:
         """The rows of a query one by one."""
-        with self._lock, self._errors:
+        with self._errors:
             yield from self._connection.execute(query)
 
     @contextmanager
@@ -279,7 +303,7 @@ class Database:
 
     def copy_to(self, path: Path) -> None:
         """Write a copy of the database as it is now."""
-        with self._lock, SqliteErrors(path):
+        with SqliteErrors(path):
             copy = sqlite3.connect(path)
             try:
                 self._connection.backup(copy)
@@ -288,7 +312,7 @@ class Database:
 
     def version(self) -> int:
         """A number that changes when another connection has written."""
-        with self._lock, self._errors:
+        with self._errors:
             return int(self._connection.execute("PRAGMA data_version").fetchone()[0])
 
     def facts(self) -> dict[str, Any]:
