@@ -1,5 +1,6 @@
 """What it costs to last: a store beside the tree in memory and beside SQLite's own insertions of the same rows."""
 
+import gc
 import sqlite3
 import tempfile
 import time
@@ -105,6 +106,7 @@ def _single(report: Report, folder: Path, job: Job) -> None:
             warm.insert(keys[i], values[i], metadata=metadata[i])
     store = memorytree.open(folder / "single", seed=job.seed)
     connection = _plain_table(folder / "single.sqlite")
+    gc.collect()  # what came before is paid for before
     seconds: dict[str, list[float]] = {"SQLite": [], "store": []}
     for turn in range(turns):
         part = range(turn * SINGLE_INSERTS, (turn + 1) * SINGLE_INSERTS)

@@ -96,11 +96,11 @@ class DenseKeys:
             self.check(row)
         return row
 
-    def row(self, x: Any) -> np.ndarray:
-        """A key to be stored, as its numbers: x itself where it is just that."""
+    def as_bytes(self, x: Any) -> bytes:
+        """A key to be stored, as the bytes of its numbers."""
         if type(x) is np.ndarray and x.dtype is _FLOAT32 and x.shape == self._shape and x.dot(x) < _SURELY_SOUND:
-            return x
-        return self.one(x, growing=True)[0]
+            return x.tobytes()  # the usual case, at once
+        return self.one(x, growing=True).tobytes()
 
     def check(self, row: np.ndarray) -> None:
         """Raise unless a batch of one holds finite numbers of moderate size. Readers may do so after the fact."""

@@ -115,8 +115,10 @@ class Image:
         return image
 
     def _look_whether_settled(self) -> None:
-        # A new memory changes nothing else when the kind of keys is known, and nobody has to make room for it.
-        self.is_settled = self.tree._keys is not None and self.tree._options["capacity"] is None
+        # A new memory changes nothing else when the kind of keys is known, and nobody has to make room for it: then this
+        # makes bytes of its key.
+        settled = self.tree._keys is not None and self.tree._options["capacity"] is None
+        self.encode = key_codec.encoder(self.tree._keys) if settled else None
 
     def stub(self, id: int) -> tuple[int, bytes]:
         """The number and the seal of a memory's record."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgpack
@@ -31,13 +31,17 @@ def encoded(keys: Any, X: Any, batch: Any) -> list[bytes]:
     return [encoded_kept(keys, dict(x)) for x in X]
 
 
-def encoded_one(keys: Any, x: Any) -> bytes:
-    """One key as bytes, once it has been checked."""
-    if type(keys) is DenseKeys:
-        return keys.row(x).tobytes()
-    row = keys.one(x)
-    keys.check(row)
-    return encoded_kept(keys, keys.keep(x, row))
+def encoder(keys: Any) -> Callable[[Any], bytes]:
+    """What makes bytes of one key, once it has checked it."""
+    if isinstance(keys, DenseKeys):
+        return keys.as_bytes
+
+    def encoded_one(x: Any) -> bytes:
+        row = keys.one(x)
+        keys.check(row)
+        return encoded_kept(keys, keys.keep(x, row))
+
+    return encoded_one
 
 
 def encoded_kept(keys: Any, kept: Any) -> bytes:

@@ -81,25 +81,25 @@ class Writable(Session):
                 image, now = self._image, time.time()
                 if (
                     image is not None
-                    and image.is_settled
+                    and image.encode is not None
                     and image.records.next_expiry > now
                     and image.at - self._noted < PATIENCE
                 ):
-                    return self._append(image.tree._keys, x, value, metadata, now, ttl)
+                    return self._append(image.encode, x, value, metadata, now, ttl)
         ids = [options.id_to_give(id)]
         with self._writing() as image:
             keys, core = image.tree._begin(x)
-            data = [key_codec.encoded_one(keys, x)]
+            data = [key_codec.encoder(keys)(x)]
             given = checked_features(None if features is None else [features], 1, core)
             named = None if label is None else [label]
             now = time.time()
             times = [(now, end_of_life(now, ttl))]
             return self._insert(image, keys, data, [value], ids, given, named, [metadata], times)[0]
 
-    def _append(self, keys: Any, x: Any, value: Any, metadata: Any, now: float, ttl: Any) -> int:
+    def _append(self, encode: Any, x: Any, value: Any, metadata: Any, now: float, ttl: Any) -> int:
         """Store a memory by itself and return its id. Whoever stores one by one waits for all of this, so it is short."""
-        key, told = key_codec.encoded_one(keys, x), (packed_value(value), packed_metadata(metadata))
-        end = end_of_life(now, ttl)
+        key, told = encode(x), (packed_value(value), packed_metadata(metadata))
+        end = None if ttl is None else end_of_life(now, ttl)
         # Only now: what the caller gave may have stored something itself. Should anybody still, the record is taken twice,
         # and the database refuses.
         image = self._image or self._current()
