@@ -30,7 +30,9 @@ KINDS = {
     "principal": {"seed": 5, "routing": "principal", "leaf_factor": 1},
     "neighbours": {"seed": 5, "routing": "neighbours", "leaf_factor": 1, "capacity": 80},
     "terms": {"seed": 5, "routing": "terms"},
+    "alone": {"seed": 5},
 }
+PACE = {"alone": 10}  # where hardly anything but lone insertions is done, more happens before the end
 
 
 def keys_of(store, rows):
@@ -49,6 +51,8 @@ def operate(store, seed: int) -> None:
     """Do the next operation; which one depends only on the seed and on what the store holds."""
     chance = np.random.default_rng([seed, store.operations])
     what = chance.choice(["insert", "many", "replace", "remove", "reward", "tidy"], p=[0.35, 0.15, 0.1, 0.15, 0.2, 0.05])
+    if store.settings["kind"] == "alone":
+        what = "most" if store.operations % 150 == 149 else "insert"
     # Insertions one after another wait to be taken in, so only other operations look what is there.
     ids = [] if what in ("insert", "many") else list(store)
     [key] = keys_of(store, chance.normal(size=(1, DIMENSIONS)).astype(np.float32))
@@ -60,6 +64,8 @@ def operate(store, seed: int) -> None:
         keys = keys_of(store, chance.normal(size=(20, DIMENSIONS)).astype(np.float32))
         labels = [row % 3 if row % 2 else None for row in range(20)] if store.operations % 2 else None
         store.insert_many(keys, [f"row {row}" for row in range(20)], labels=labels, metadata={"parity": None})
+    elif what == "most":
+        store.remove_many(ids[:-10])
     elif what == "replace":
         store.insert(key, "replaced", id=ids[chance.integers(len(ids))])
     elif what == "remove":
@@ -75,14 +81,16 @@ def operate(store, seed: int) -> None:
 
 def write_until_killed(path: Path, kind: str, seed: int, pipe: int) -> None:
     """The child: operate, acknowledge, and now and then tidy up, until the end."""
-    database.COMMITS_BEFORE_LONG_LOG = 5  # soon enough for kills to meet it
+    database.COMMITS_BEFORE_LONG_LOG = database.APPENDED_IN_ONE_READ = 5  # soon enough for kills to meet it
     store = open_for_writing(path, kind)
+    store._database._connection.execute("PRAGMA wal_autocheckpoint = 20")  # the same for the log that begins anew
+    pace = PACE.get(kind, 1)
     while True:
         operate(store, seed)
         os.write(pipe, b".")
-        if store.operations % 17 == 0:
+        if store.operations % (17 * pace) == 0:
             store.checkpoint()
-        if store.operations % 101 == 0:
+        if store.operations % (101 * pace) == 0:
             store.compact()
 
 
@@ -126,7 +134,7 @@ def kill_once(path: Path, kind: str, seed: int, chance: random.Random) -> int:
             os._exit(1)  # only reached by an error, whose trace has been printed by then
     os.close(write)
     acknowledged = 0
-    for _ in range(chance.randrange(1, 25)):
+    for _ in range(chance.randrange(1, 25 * PACE.get(kind, 1))):
         acknowledged += len(os.read(read, 1))
     time.sleep(chance.random() * 0.004)
     os.kill(child, signal.SIGKILL)
