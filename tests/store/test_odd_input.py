@@ -109,3 +109,20 @@ def test_what_makes_no_sense_makes_no_store(tmp_path):
         with pytest.raises(error):
             memorytree.open(tmp_path / "store", **wrong)
     assert not (tmp_path / "store").exists()
+
+
+def test_behind_the_largest_id_there_is_none_and_the_store_stays_whole(store):
+    largest = 2**61
+    store.insert([1.0, 2.0], "first")
+    store.insert([1.0, 3.0], "last", id=largest)
+    for more in (
+        lambda: store.insert([1.0, 4.0], "alone"),
+        lambda: store.insert([1.0, 4.0], "with a label", label="x"),
+        lambda: store.insert_many([[1.0, 4.0]] * 2, ["both", "or none"], ids=[5, None]),
+    ):
+        with pytest.raises(InvalidOption, match="ids go up to"):
+            more()
+    assert store.insert([1.0, 5.0], "one that is free", id=7) == 7
+    again = reopened(store)
+    assert list(again) == [0, largest, 7]
+    assert again.verify().ok

@@ -201,7 +201,7 @@ class Database:
             else:
                 self._appending.execute(INSERT_MEMORY, memory)
         except sqlite3.DatabaseError as error:
-            self._held_for = 0
+            self._let_go()  # or SQLite would go on failing when the fault is gone
             raise self._errors.ours(error) from error
         if self._commits_to_wait:
             self._lengthen_log()
@@ -218,7 +218,7 @@ class Database:
         """End the read transaction that was kept open: neither could the log begin anew, nor the file be closed."""
         if self._held is not None:
             self._held.close()
-            self._held = None
+            self._held, self._held_for = None, 0
 
     def _lengthen_log(self) -> None:
         """After some commits write zeros behind the log: for SQLite, no entries. A full disk leaves it as it was."""

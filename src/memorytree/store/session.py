@@ -33,17 +33,6 @@ from memorytree.tree import MemoryTree
 # A snapshot is due when as much has happened since the last as there are memories, and at least so much.
 OFTEN_ENOUGH = 20_000
 
-_process = os.getpid()  # kept, as it takes a microsecond to ask the system
-
-
-def _note_process() -> None:
-    global _process
-    _process = os.getpid()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_note_process)
-
 
 class Session:
     """What a `MemoryStore` does beneath its face."""
@@ -64,7 +53,7 @@ class Session:
         self.path = Path(path).absolute()
         self._reader = mode == "r"
         self._busy = threading.RLock()  # held by whoever writes, follows another writer, or asks the database
-        self._owner = None if self._reader else _process  # who may write
+        self._owner = None if self._reader else os.getpid()  # the process that may write
         self._scorer = options.get("scorer")
         self._image: Image | None = None
         self._counted = State()
@@ -181,7 +170,7 @@ class Session:
         """Let the image take in what waits; whether it is whole then."""
         if not image.waiting:
             return True
-        if self._owner == _process:
+        if os.getpid() == self._owner:
             return image.take_in(self._facts["keys"])
         if not image.take_in(self._facts["keys"], seconds=1):
             raise self._forked()
@@ -208,7 +197,7 @@ class Session:
 
     def _check_writer(self) -> None:
         """Raise unless this may write."""
-        if self._owner != _process:
+        if os.getpid() != self._owner:
             raise ReadOnlyStore(f"{self.path} was opened for reading") if self._reader else self._forked()
 
     @contextmanager
@@ -328,7 +317,8 @@ class Session:
                 return
             image, self._open, self._image = self._image, False, None
             try:
-                if image is not None and (image.weight or image.waiting) and not self._reader and self._last == image.at:
+                mine = os.getpid() == self._owner  # neither a reader's nor a fork's, which writes nothing
+                if image is not None and (image.weight or image.waiting) and mine and self._last == image.at:
                     self._snapshot_quietly(image)
             finally:
                 self._database.close()

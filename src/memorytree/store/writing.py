@@ -105,6 +105,8 @@ class Writable(Session):
         image = self._image or self._current()
         state, alone, at = self._counted, self._alone, image.at + 1
         record, id = state.next_record + len(alone), state.next_id + len(alone)
+        if id > options.LARGEST_ID:
+            raise _no_more_ids()
         memory = sealed(Memory, record, id, key, *told, None, None, now, end, at)
         try:
             self._database.append(memory)
@@ -199,8 +201,8 @@ class Writable(Session):
         for id in ids:
             taken.append(next_id if id == NONE else id)
             next_id = max(next_id, taken[-1] + 1)
-        if next_id > options.MOST:
-            raise InvalidOption(f"ids go up to 2**62 - 1; the next would be {next_id}")
+        if next_id - 1 > options.LARGEST_ID:
+            raise _no_more_ids()
         return taken, next_id
 
     def remove(self, id: int) -> None:
@@ -301,3 +303,7 @@ class Writable(Session):
             result = image.tidy(kind, event.body)
             image.at = event.at
             return result
+
+
+def _no_more_ids() -> InvalidOption:
+    return InvalidOption("ids go up to 2**61, which a memory has or had: give the next ones an id that is free")
