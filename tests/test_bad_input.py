@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 from memorytree import MemoryForest, MemoryTree, MemoryTreeError
 from memorytree.errors import InvalidKey, InvalidOption, InvalidReceipt, InvalidReward, UnknownId
@@ -145,3 +146,16 @@ def test_an_empty_batch_is_no_error():
     fresh = MemoryTree(seed=0)
     assert len(fresh.insert_many([], [])) == 0
     assert len(MemoryTree.build([], [])) == 0
+
+
+@pytest.mark.parametrize("column", [-1, 100, 2**31 - 1])
+@pytest.mark.parametrize("weights", [[1.0, 2.0], [0.0, 2.0]])  # as scipy's tools leave them, and to be put in order
+def test_a_column_outside_is_no_key(column, weights):
+    tree = MemoryTree(seed=0)
+    tree.insert(scipy.sparse.csr_matrix(([1.0], [3], [0, 1]), shape=(1, 100)), "kept")
+    x = scipy.sparse.csr_matrix((weights, [3, 4], [0, 2]), shape=(1, 100))
+    x.indices[1] = column
+    for call in (lambda: tree.insert(x, "no"), lambda: tree.query(x), lambda: tree.insert_many(x, ["no"])):
+        with pytest.raises(InvalidKey, match="outside"):
+            call()
+    assert len(tree) == 1

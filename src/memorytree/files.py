@@ -129,8 +129,11 @@ def _chained(heads: np.ndarray, links: np.ndarray) -> np.ndarray:
     return marked
 
 
-def restore(tree: Any, state: dict[str, Any]) -> None:
-    """Make an object the tree that `state_of` described."""
+def restore(tree: Any, state: dict[str, Any], *, is_sealed: bool = False) -> None:
+    """Make an object the tree that `state_of` described.
+
+    What is sealed is known to be what was written; that lists agree with keys then need not be shown, which takes longest.
+    """
     settings = {name: _made(option) for name, option in state["options"].items()}
     trees = settings.pop("trees")
     tree.__init__(*[trees] if trees else [], **settings)
@@ -150,7 +153,7 @@ def restore(tree: Any, state: dict[str, Any]) -> None:
         if set(tree._values) != set(part.arrays()["row_ids"][: len(part)].tolist()):
             raise ValueError("values and memories do not have the same ids")
     by_keys = core.base if isinstance(core, ValuedCore) else core
-    if isinstance(by_keys, TermsCore):
+    if isinstance(by_keys, TermsCore) and not is_sealed:
         check_lists(by_keys)
     tree._keys, tree._core = keys, core
 

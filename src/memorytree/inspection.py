@@ -181,7 +181,7 @@ class Explanation:
         return "\n".join(lines)
 
 
-def explain(tree: Any, x: Any, k: int) -> Explanation:
+def explain(tree: Any, x: Any, k: int, beam: int) -> Explanation:
     """The way of a key to its leaf (in the first of several trees), and the k best memories, as a query finds them."""
     if tree._core is None:
         return Explanation((), 0, 0, ())
@@ -189,7 +189,7 @@ def explain(tree: Any, x: Any, k: int) -> Explanation:
         return _explain_values(tree, tree._keys.one(x), k)
     by_keys = tree._core.base if isinstance(tree._core, ValuedCore) else tree._core
     if isinstance(by_keys, TermsCore):
-        return _explain_terms(tree, by_keys, tree._keys.one(x), k)
+        return _explain_terms(tree, by_keys, tree._keys.one(x), k, beam)
     core, row, keys = tree._core.shown, tree._core.seen(tree._keys.one(x)), tree._keys
     if isinstance(tree._core, LearnedCore):
         keys = DenseKeys(core.dimension)  # what is compared are directions of the learned space
@@ -205,7 +205,7 @@ def explain(tree: Any, x: Any, k: int) -> Explanation:
         steps.append(Step(node, margin, side, int(nodes[left, COUNT]), int(nodes[right, COUNT])))
         node = child
     candidates = []
-    for id, score in _asked(tree._core, tree._keys.one(x), k):
+    for id, score in _asked(tree._core, tree._keys.one(x), k, beam):
         parts: tuple[tuple[Any, float], ...] = ()
         if not isinstance(tree._core, LinearCore | ScoredCore):  # nobody knows what a scorer of one's own looks at
             _, slot = kernels.locate(core.tree, id)
@@ -216,10 +216,10 @@ def explain(tree: Any, x: Any, k: int) -> Explanation:
     return Explanation(tuple(steps), node, int(nodes[node, COUNT]), tuple(candidates), went_on)
 
 
-def _asked(core: Any, row: Any, k: int) -> list[tuple[int, float]]:
+def _asked(core: Any, row: Any, k: int, beam: int) -> list[tuple[int, float]]:
     """The k best memories and their scores, as a query finds them."""
     ids, scores = np.empty((1, k), np.int64), np.empty((1, k), np.float32)
-    core.query(row, (0, 1), np.zeros(2, np.int64), NOBODY, ids, scores, NO_TRACES, 1, 0.0, 0)
+    core.query(row, (0, 1), np.zeros(2, np.int64), NOBODY, ids, scores, NO_TRACES, beam, 0.0, 0)
     return [pair for pair in zip(ids[0].tolist(), scores[0].tolist(), strict=True) if pair[0] != NONE]
 
 
@@ -236,12 +236,12 @@ def _explain_values(tree: Any, row: Any, k: int) -> Explanation:
     return Explanation((), int(core.shown.counters[ROOT]), every, tuple(candidates))
 
 
-def _explain_terms(tree: Any, core: TermsCore, row: Any, k: int) -> Explanation:
+def _explain_terms(tree: Any, core: TermsCore, row: Any, k: int, beam: int) -> Explanation:
     """The same for term lists, which know no way and no leaf: the memories that a query returns."""
     keys = tree._keys
     candidates = []
     x = (row[0], row[1], row[2] * np.sqrt(core.weights(row[1])))
-    for id, score in _asked(core, row, k):
+    for id, score in _asked(core, row, k, beam):
         arrays, slot = core.place_of(id, learned=True)
         arrays["key_weights"] = arrays["key_weights"] * np.sqrt(core.weights(arrays["key_features"]))
         parts = _parts(keys, x, arrays, slot, None if isinstance(core.raw.scorer, Distance) else score)

@@ -191,15 +191,22 @@ class SparseKeys:
             raise InvalidKey(f"a key must hold real numbers, this one has dtype {X.dtype}")
         # What scipy's own tools make is in order already, and looking is far quicker than putting in order.
         if X.format == "csr" and X.ndim == 2 and X.has_canonical_format and X.data.all():
+            self._check_columns(X.indices)
             _check_weights(X.data, "a key")
             return _batch(X.indptr, X.indices, X.data), X.shape[0]
         if X.ndim == 1:
             X = X.reshape(1, -1)
         rows = scipy.sparse.csr_matrix(X, dtype=np.float32, copy=True)
+        self._check_columns(rows.indices)
         rows.sum_duplicates()
         _check_weights(rows.data, "a key")
         rows.eliminate_zeros()
         return _batch(rows.indptr, rows.indices, rows.data), rows.shape[0]
+
+    def _check_columns(self, columns: np.ndarray) -> None:
+        """Raise if one lies outside, which scipy lets pass. Without its sign what is negative is too large as well."""
+        if columns.view(f"u{columns.itemsize}").max(initial=0) >= self.dimension:
+            raise InvalidKey(f"a column of a key lies outside the {self.dimension} of this tree")
 
     def check(self, row: SparseBatch) -> None:
         """Sparse keys are checked when they are read."""

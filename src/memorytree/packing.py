@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import reprlib
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -20,6 +21,11 @@ SMALL, LARGE = 1 << 10, 1 << 16  # bytes; for most of what is packed by itself t
 ARRAY_OF = [bytes([0x90 + n]) if n < 16 else b"\xdc" + n.to_bytes(2, "big") for n in range(1024)]
 
 
+def shortly(value: Any) -> str:
+    """A value as a message shows it: of what is nested too deep Python's own would fail."""
+    return f"{reprlib.repr(value):.200}"
+
+
 def packed(values: list[Any], encode: Callable[[Any], Any] | None = None) -> bytes:
     """A list of values as one run of bytes; `UnsupportedValue` for what would not come back as it went."""
     packer = msgpack.Packer(default=_extend, strict_types=True, autoreset=False)
@@ -32,7 +38,7 @@ def packed(values: list[Any], encode: Callable[[Any], Any] | None = None) -> byt
             packer.pack(data)
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise UnsupportedValue(
-                f"cannot save the value {value!r:.200}: {error}. Give encode= (and decode= to load) for such values"
+                f"cannot save the value {shortly(value)}: {error}. Give encode= (and decode= to load) for such values"
             ) from None
     return packer.bytes()
 
@@ -77,7 +83,7 @@ def packed_value(value: Any) -> bytes:
         return Packer(default=_extend, strict_types=True, buf_size=SMALL).pack(value)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise UnsupportedValue(
-            f"cannot keep the value {value!r:.200}: {error}. Values are JSON data, bytes, text or NumPy arrays"
+            f"cannot keep the value {shortly(value)}: {error}. Values are JSON data, bytes, text or NumPy arrays"
         ) from None
 
 

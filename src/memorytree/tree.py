@@ -265,12 +265,12 @@ class MemoryTree(Writable):
         """Size, shape and balance of the tree, and the bytes it takes."""
         return self._read(measure)
 
-    def explain(self, x: Any, k: int = 5) -> Explanation:
-        """Why a query for x returns what it does: the way to the leaf, and the candidates in it."""
-        k = options.whole("k", k, 1)
+    def explain(self, x: Any, k: int = 5, *, beam: int = 1) -> Explanation:
+        """Why a query for x with this beam returns what it does: the way to the first leaf, and the k best memories."""
+        k, beam = options.whole("k", k, 1), self._checked_beam(beam)
         keys: Any = self._keys or kind_for(x)
         keys.check(keys.one(x))
-        return self._read(lambda tree: explain(tree, x, min(k, len(tree) or 1)))
+        return self._read(lambda tree: explain(tree, x, min(k, len(tree) or 1), beam))
 
     def draw(self, ax: Any = None, *, depth: int = 4, names: Mapping[Any, str] | None = None) -> Any:
         """A picture of the tree: as text, or with matplotlib on the axes given (`ax=True` makes some).

@@ -69,3 +69,16 @@ def test_letters_that_the_output_cannot_hold(store):
     assert b"na?ve caf?" in shown.stdout
     exported = subprocess.run([*COMMAND, "export"], env=plain, capture_output=True)
     assert "naïve café 東京".encode() in exported.stdout
+
+
+def test_a_table_that_nobody_reads_any_more_has_the_same_exit_code(store):
+    with subprocess.Popen([*COMMAND, "recall", "chess"], env=ENVIRONMENT, stdout=subprocess.PIPE) as recalling:
+        recalling.stdout.close()
+    assert recalling.returncode == 141
+
+
+def test_streams_may_be_closed(store):
+    shell = f'"{sys.executable}" -m memorytree'
+    for command, code in ((f"{shell} recall chess >&-", 0), (f"{shell} recall <&-", 1), (f"{shell} import <&-", 0)):
+        run = subprocess.run(command, shell=True, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True)
+        assert (run.returncode, "Traceback" in run.stderr) == (code, False), (command, run.stderr)

@@ -1,3 +1,6 @@
+import os
+import subprocess
+
 import numpy as np
 import pytest
 
@@ -79,3 +82,45 @@ def test_writing_beside_a_writer_is_refused(store, command, tmp_path):
     arguments = {"remember": ["x"], "forget": ["1"], "reward": [receipt, "1=1"]}.get(command, [])
     with memorytree.open(tmp_path / "memories"):
         assert "one writer at a time" in store(command, *arguments, input="", code=4).err
+
+
+def test_export_leaves_links_pipes_and_the_files_of_others_what_they_are(store, tmp_path):
+    (tmp_path / "target").write_text("old")
+    (tmp_path / "link").symlink_to("target")
+    (tmp_path / "out.jsonl.part").write_text("somebody's own")
+    exported = store("export").out
+    store("export", "link")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "target").read_text() == exported
+    store("export", "out.jsonl")
+    assert (tmp_path / "out.jsonl.part").read_text() == "somebody's own"
+    os.mkfifo(tmp_path / "pipe")
+    with subprocess.Popen(["cat", tmp_path / "pipe"], stdout=subprocess.PIPE, text=True) as reading:
+        store("export", "pipe")
+        assert reading.stdout.read() == exported
+    assert (tmp_path / "pipe").is_fifo()
+    assert "directory" in store("export", ".", code=3).err
+    assert not [path for path in tmp_path.iterdir() if path.name.endswith(".part") and path.name != "out.jsonl.part"]
+
+
+@pytest.mark.parametrize("column", ["-1", "1.5", "1073741824", "99999999999999", "9" * 30])
+def test_a_column_that_is_none_is_refused(store, column):
+    line = '{"key": {"columns": 1073741824, "weights": [[%s, 1]]}, "value": "x"}' % column  # noqa: UP031
+    assert "line 1" in store("import", input=line, code=2).err
+    assert store("verify").code == 0
+
+
+def test_what_is_nested_too_deep_is_refused_or_comes_back(run, tmp_path):
+    run("init")
+    assert "too deep" in run("import", input="[" * 100_000 + "]" * 100_000, code=2).err
+    assert "too deep" in run("remember", "--jsonl", input="[" * 100_000 + "]" * 100_000, code=2).err
+    deep = "bottom"
+    for _ in range(300):
+        deep = [deep]
+    for name in ("one", "two"):
+        memorytree.open(tmp_path / name, seed=0).close()
+    with memorytree.open(tmp_path / "one") as one, memorytree.open(tmp_path / "two") as two:
+        one.insert([1.0], deep)
+        one.export(tmp_path / "deep.jsonl")
+        two.import_(tmp_path / "deep.jsonl")
+        assert two[0] == deep

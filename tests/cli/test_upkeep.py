@@ -71,3 +71,15 @@ def test_draw_of_texts_shows_the_words_that_most_have(store):
     assert shown["ada"] == shown["plays"] == shown["the"] == 2
     assert shown["chess"] == 1
     assert len(store("draw", "--depth", 1).out.splitlines()) == 6
+
+
+def test_a_value_that_is_no_text_does_not_keep_words_from_being_drawn(store):
+    store("import", input='{"key": {"columns": 1073741824, "weights": [[1, 1.0]]}, "value": 5}')
+    assert "ada" in store("draw").out
+
+
+def test_repair_after_the_loss_of_the_database_leaves_a_store_for_texts(store, tmp_path):
+    database = tmp_path / "memories" / "memories.sqlite"
+    database.write_bytes(bytes(22) + database.read_bytes()[22:])
+    assert store("repair", "--json").json["memories"] == 4
+    assert store("recall", "chess", "--json").json["hits"][0]["id"] == 2

@@ -126,3 +126,22 @@ def test_behind_the_largest_id_there_is_none_and_the_store_stays_whole(store):
     again = reopened(store)
     assert list(again) == [0, largest, 7]
     assert again.verify().ok
+
+
+def test_times_are_pairs_and_ids_to_leave_out_may_come_in_any_form(store):
+    with pytest.raises(InvalidOption, match="pairs"):
+        store.insert_many([[1.0, 2.0]], ["x"], times=[5])
+    store.insert_many([[1.0, 2.0], [1.0, 3.0]], ["a", "b"], metadata={"kind": "x"})
+    for exclude in (np.array([[0, -1]]), ([0] for _ in range(1)), [[0]]):
+        for where in (None, {"kind": "x"}):
+            rows = exclude if not hasattr(exclude, "send") else ([0] for _ in range(1))
+            assert store.query_many([[1.0, 2.0]], 2, where=where, exclude=rows)[0].ids == [1]
+
+
+def test_what_is_nested_too_deep_for_anybody_is_refused(store):
+    deep = []
+    for _ in range(5000):
+        deep = [deep]
+    with pytest.raises(UnsupportedValue):
+        store.insert([1.0, 2.0], deep)
+    assert len(store) == 0

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from memorytree.errors import (
     StoreLocked,
     UnknownId,
 )
+from memorytree.store import snapshots
 from tests.trees import matrix
 
 
@@ -263,3 +265,38 @@ def test_a_reader_takes_value_and_place_from_one_image(tmp_path):
             with pytest.raises(TypeError):
                 list(reader)
             assert list(reader) == list(writer)
+
+
+@pytest.mark.parametrize("look", ["verify", "backup"])
+def test_a_snapshot_that_is_replaced_meanwhile_is_no_damage(tmp_path, monkeypatch, look):
+    """While one looks from outside, the writer replaces the snapshot: twice, then there is peace."""
+    with memorytree.open(tmp_path / "store", seed=0) as store:
+        store.insert_many(matrix(20), range(20))
+        store.checkpoint()
+        reader, found_in, disturbances = memorytree.open(store.path, mode="r"), snapshots.found_in, [1, 2]
+
+        def disturbed(folder):
+            found = found_in(folder)
+            if disturbances and threading.current_thread() is looking:
+                disturbances.pop()
+                with monkeypatch.context() as quiet:
+                    quiet.setattr(snapshots, "found_in", found_in)
+                    store.insert(matrix(1)[0], "more", label="x")
+                    store.checkpoint()
+            return found
+
+        looking = threading.current_thread()
+        monkeypatch.setattr(snapshots, "found_in", disturbed)
+        if look == "verify":
+            assert memorytree.store.verify(store.path).ok
+        else:
+            reader.backup(tmp_path / "copy")
+        assert not disturbances
+        monkeypatch.undo()
+        reader.close()
+        if look == "backup":
+            assert memorytree.store.verify(tmp_path / "copy").ok
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                with memorytree.open(tmp_path / "copy") as copy:
+                    assert len(copy) == 22

@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 import memorytree
-from memorytree.errors import StoreError, StoreLocked
+from memorytree.errors import DamagedStore, StoreError, StoreLocked
 from memorytree.store import repair, verify
 from tests.faults import damage
 from tests.trees import matrix
@@ -101,3 +101,21 @@ def test_what_was_learned_is_learned_again(tmp_path):
     with memorytree.open(tmp_path / "store") as store:
         assert store.verify().rewards == rewards
         assert store._current().tree._core.space.lessons == lessons
+
+
+def test_an_emptied_database_is_left_as_it_is_and_repaired_from_the_snapshot(tmp_path):
+    path = tmp_path / "store"
+    with memorytree.open(path, seed=7, scorer="cosine", settings={"app": 1}) as store:
+        store.insert_many(matrix(20), range(20))
+    (path / DATABASE).write_bytes(b"")
+    with pytest.raises(DamagedStore, match="snapshot"):
+        memorytree.open(path)
+    done = repair(path)
+    assert (done.memories, done.from_snapshot) == (20, 20)
+    with memorytree.open(path, seed=7, scorer="cosine", settings={"app": 1}) as store:
+        assert len(store) == 20
+
+
+def test_nothing_is_lost_of_a_store_that_holds_nothing(tmp_path):
+    memorytree.open(tmp_path / "store").close()
+    assert repair(tmp_path / "store").lost == []

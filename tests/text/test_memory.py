@@ -227,9 +227,26 @@ def test_an_encoder_makes_the_keys(tmp_path):
             TextMemory(tmp_path / "memory", encoder=other)
 
 
+def test_an_encoder_may_take_one_text(tmp_path):
+    with TextMemory(tmp_path / "memory", encoder=lambda text: letters([text.lower()])[0], seed=0) as memory:
+        memory.remember_many(FACTS)
+        assert memory.recall(FACTS[2].upper()[::-1], 1)[0].id == 2
+    with TextMemory(tmp_path / "memory", encoder=letters) as memory:  # the same, for lists
+        assert memory.recall(FACTS[5], 1)[0].id == 5
+
+
+def test_an_explanation_is_of_what_is_recalled(rng):
+    texts = ["".join(rng.choice(list("abcdefgh"), 12)) for _ in range(400)]
+    with TextMemory(encoder=letters, seed=0) as memory:
+        memory.remember_many(texts)
+        for question in texts[:20]:
+            told = memory.explain(question[::-1], 5)
+            assert [candidate.hit.id for candidate in told.candidates] == memory.recall(question[::-1], 5).ids
+
+
 @pytest.mark.parametrize(
     "encoder",
-    ["letters", lambda texts: [1.0], lambda texts: np.ones((len(texts) + 1, 3)), lambda texts: [["a"]] * len(texts)],
+    ["letters", lambda texts: 1.0, lambda texts: np.ones((len(texts) + 1, 3)), lambda texts: [["a"]] * len(texts)],
 )
 def test_what_is_no_encoder_is_refused(encoder):
     with pytest.raises(InvalidOption, match="encoder"):

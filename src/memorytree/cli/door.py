@@ -48,6 +48,9 @@ class Door(TyperGroup):
         except BrokenPipeError:
             _write_nowhere()
             raise typer.Exit(BROKEN_PIPE) from None
+        except RecursionError:
+            say("the input is nested too deep")
+            raise typer.Exit(WRONG) from None
         except UnicodeDecodeError as error:
             say(f"the input is not UTF-8 text: {error}")
             raise typer.Exit(WRONG) from None
@@ -71,7 +74,13 @@ def exit_code_of(error: MemoryTreeError | OSError) -> int:
 
 
 def _agree_on_letters() -> None:
-    """What comes in is UTF-8, whatever the locale; what cannot be shown is shown as a question mark."""
+    """What comes in is UTF-8, whatever the locale; what cannot be shown is shown as a question mark.
+
+    Who closed one of the three streams has nothing to say, or does not want to hear.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115  (for as long as the process lives)
     if isinstance(sys.stdin, TextIOWrapper):
         sys.stdin.reconfigure(encoding="utf-8-sig", errors="strict")
     for stream in (sys.stdout, sys.stderr):

@@ -19,6 +19,13 @@ from memorytree.cli.options import written
 WIDTH = 100  # of tables that go to a file or a pipe
 
 
+class _Console(Console):
+    """A console for which a broken pipe is an error like others: Rich would choose the exit code itself."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 def say(message: str) -> None:
     """Tell the person something that is no result: one line on standard error."""
     print(f"memorytree: {printable(message)}", file=sys.stderr)
@@ -40,9 +47,9 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     rows = [[printable(str(cell)) for cell in row] for row in rows]
     if not any(row[-1] for row in rows):
         columns, rows = columns[:-1], [row[:-1] for row in rows]
-    console = Console(highlight=False)
+    console = _Console(highlight=False)
     if not console.is_terminal:
-        console = Console(highlight=False, width=WIDTH)
+        console = _Console(highlight=False, width=WIDTH)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for column in columns:
         number = column.startswith(">")
@@ -54,7 +61,7 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
 
 def write_long(name: str, text: str) -> None:
     """A line that is never broken, as it will be copied."""
-    Console(highlight=False).print(Text.assemble((f"{name} ", "bold"), (text, "dim")), soft_wrap=True)
+    _Console(highlight=False).print(Text.assemble((f"{name} ", "bold"), (text, "dim")), soft_wrap=True)
 
 
 def lines_out() -> TextIO:

@@ -92,7 +92,8 @@ def _words_in(opened: MemoryStore) -> dict[int, str] | None:
         return None
     from memorytree.text.features import features_by_number, words_of
 
-    words = {word for id in opened for word in words_of(opened[id])}
+    texts = (opened[id] for id in opened)
+    words = {word for text in texts if isinstance(text, str) for word in words_of(text)}  # anything can be imported
     return {number: word for word in words for number, feature in features_by_number(word).items() if feature == word}
 
 

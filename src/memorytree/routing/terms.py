@@ -270,11 +270,15 @@ def _require(truth: Any, what: str) -> None:
         raise ValueError(f"the term lists contradict themselves: {what}")
 
 
+def _all_differ(ordered: np.ndarray) -> bool:
+    return bool(np.all(ordered[1:] != ordered[:-1]))
+
+
 def _check_terms(of_terms: dict[str, np.ndarray], places: np.ndarray) -> None:
     """The map leads from every name to its term and nowhere else."""
     names = of_terms["names"][1:]
     taken = places[places[:, postings.FEATURE] != NONE]
-    _require(np.all(names >= 0) and len(np.unique(names)) == len(names) == len(taken), "every feature has one term")
+    _require(np.all(names >= 0) and _all_differ(np.sort(names)) and len(names) == len(taken), "every feature has one term")
     terms, features = taken[:, postings.TERM], taken[:, postings.FEATURE]
     _require(np.all((terms > 0) & (terms <= len(names))), "the map leads to terms")
     _require(np.array_equal(names[terms - 1], features), "the map leads to the right terms")
@@ -334,13 +338,15 @@ def _check_entries(
     _require(np.array_equal(documents, arrays["documents"][:terms]), "memories are counted by term")
     codes = np.concatenate([owner * terms + key_terms, bare * terms])
     values = np.concatenate([key_weights, np.zeros(len(bare), np.float32)])
-    order = np.argsort(codes)
-    mine = rows.astype(np.int64) * terms + term
-    found = order[np.minimum(np.searchsorted(codes, mine, sorter=order), max(len(codes) - 1, 0))] if len(codes) else mine
+    # Both in order, so that one is found in the other from front to back: far quicker than anyhow.
+    order, mine = np.argsort(codes, kind="stable"), rows.astype(np.int64) * terms + term
+    codes, order_of_mine = codes[order], np.argsort(mine, kind="stable")
+    mine = mine[order_of_mine]
+    found = np.minimum(np.searchsorted(codes, mine), max(len(codes) - 1, 0))
     _require(len(codes) or not len(mine), "entries lead to memories")
     _require(np.array_equal(codes[found], mine), "memories have the terms in whose lists they are")
-    _require(np.array_equal(values[found], weights), "lists know the weights of terms")
-    _require(len(np.unique(mine)) == len(mine), "no memory is twice in a list")
+    _require(np.array_equal(values[order[found]], weights[order_of_mine]), "lists know the weights of terms")
+    _require(_all_differ(mine), "no memory is twice in a list")
     homes = np.bincount(rows[(members & postings.HOME) > 0], minlength=n)
     _require(np.array_equal(homes, arrays["homes"][:n]) and np.all(homes > 0), "every memory has a home")
     _require(np.all((members & postings.HOME > 0) | (members & postings.PINNED == 0)), "only homes are pinned")

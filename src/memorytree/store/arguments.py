@@ -57,7 +57,10 @@ def lifetimes(n: int, ttl: Any, times: Any) -> list[tuple[float, float | None]]:
     """When each of n memories was made and when it expires: by how long it is to live, or as `times` says."""
     now = time.time()
     if times is not None:
-        return [(_moment(made, now), _moment(end, None)) for made, end in one_each("times", n, times, False)]
+        pairs = one_each("times", n, times, False)
+        if not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
+            raise InvalidOption("times are pairs: when a memory was made, and when it expires")
+        return [(_moment(made, now), _moment(end, None)) for made, end in pairs]
     if ttl is None or isinstance(ttl, numbers.Real | timedelta):
         return [(now, end_of_life(now, ttl))] * n
     return [(now, end_of_life(now, life)) for life in one_each("ttl", n, ttl, False)]

@@ -95,8 +95,9 @@ class Database:
         self._errors = SqliteErrors(path)
         self._commits_to_wait = 0 if read_only or durability != "full" else COMMITS_BEFORE_LONG_LOG
         with self._errors:
-            mode = "ro" if read_only else "rwc"
-            uri = f"{path.resolve().as_uri()}?mode={mode}"
+            uri = f"{path.resolve().as_uri()}?mode={'ro' if read_only else 'rwc'}"
+            if read_only and _lies_still(path):
+                uri += "&immutable=1"  # SQLite finds no place for its locks then, and needs none
             self._connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=60)
             self._appending = self._connection.cursor()
             self._held: sqlite3.Cursor | None = None  # a query that was not read to its end
@@ -435,3 +436,8 @@ class Database:
         if first is not None and last is not None and len(rows) != last - first + 1:
             raise DamagedStore(f"{self.path}: {kind.__name__.lower()} rows are missing between {first} and {last}")
         return [kind(*row) for row in rows]
+
+
+def _lies_still(path: Path) -> bool:
+    """Whether a database lies where nothing can be written, and nobody has left or keeps a log."""
+    return bool(os.statvfs(path.parent).f_flag & os.ST_RDONLY) and not Path(f"{path}-wal").exists()

@@ -45,9 +45,14 @@ class Report:
 
 def verify(path: Path, database: Database | None = None, image: Image | None = None, scorer: Any = None) -> Report:
     """Examine a store: the one that is open as `database` and `image`, or else the one that lies at a path."""
-    report = Report()
     check_directory(path, make=False)
-    mine = None
+    if database is not None:
+        return _verify(path, database, image, scorer)
+    return snapshots.undisturbed(path / SNAPSHOTS, lambda: _verify(path, None, None, scorer), lambda report: report.ok)
+
+
+def _verify(path: Path, database: Database | None, image: Image | None, scorer: Any) -> Report:
+    report, mine = Report(), None
     try:
         if database is None:
             database = mine = Database(path / DATABASE, read_only=True)

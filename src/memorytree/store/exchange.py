@@ -6,10 +6,12 @@ import base64
 import json
 import math
 import os
+import secrets
 import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,7 @@ from memorytree.store.rows import Memory
 
 BATCH = 10_000
 _PACKED = "$msgpack"
+DEEPEST = 100
 
 
 # ---- JSON Lines
@@ -71,8 +74,10 @@ def import_(store: Any, file: Any, progress: bool) -> int:
                     lines.append(_memory_of(json.loads(line)))
         except UnicodeDecodeError as error:
             raise InvalidOption(f"line {number + 1} is not UTF-8 text: {error}") from None
-        except (ValueError, KeyError, TypeError, AttributeError, msgpack.UnpackException) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, msgpack.UnpackException) as error:
             raise InvalidOption(f"line {number} is not a memory: {error}") from None
+        except RecursionError:
+            raise InvalidOption(f"line {number} is nested too deep") from None
     if not lines:
         return 0
     store.insert_many(
@@ -120,18 +125,23 @@ def _key_from_json(key: Any) -> Any:
     if "columns" not in key:
         return dict(weights)
     bounds, columns = [0, len(weights)], [column for column, _ in weights]
+    if not all(type(column) is int and 0 <= column < key["columns"] for column in columns):
+        raise ValueError(f"columns are whole numbers from 0 to {key['columns'] - 1}")
     data = [weight for _, weight in weights]
     return scipy.sparse.csr_matrix((data, columns, bounds), shape=(1, key["columns"]), dtype=np.float32)
 
 
-def as_json(value: Any) -> Any:
-    """A value as JSON data; what JSON does not know (bytes, arrays, tuples, NaN ...) as msgpack in base64."""
+def as_json(value: Any, depth: int = 0) -> Any:
+    """A value as JSON data; what JSON does not know (bytes, arrays, tuples, NaN ...) as msgpack in base64.
+
+    So is what is nested deep, which many who read JSON do not take.
+    """
     if value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value)):
         return value
-    if type(value) is list:
-        return [as_json(item) for item in value]
-    if type(value) is dict and all(type(name) is str and name != _PACKED for name in value):
-        return {name: as_json(item) for name, item in value.items()}
+    if type(value) is list and depth < DEEPEST:
+        return [as_json(item, depth + 1) for item in value]
+    if type(value) is dict and depth < DEEPEST and all(type(name) is str and name != _PACKED for name in value):
+        return {name: as_json(item, depth + 1) for name, item in value.items()}
     return {_PACKED: base64.b64encode(packed_value(value)).decode()}
 
 
@@ -156,19 +166,35 @@ def _opened(file: Any, mode: str) -> Iterator[Any]:
         with open(file, encoding="utf8") as lines:
             yield lines
         return
-    # Written aside, so that a full disk does not leave half a file under the name.
-    target = Path(file)
-    part = target.with_name(target.name + ".part")
+    target = Path(os.path.realpath(file))  # what a link leads to, not the link
     try:
-        with open(part, "w", encoding="utf8") as lines:
-            yield lines
-            lines.flush()
-            os.fsync(lines.fileno())
-        os.replace(part, target)
-    except BaseException as error:
-        part.unlink(missing_ok=True)
-        if isinstance(error, OSError) and not isinstance(error, StoreError):
-            raise StoreError(f"{target} could not be written: {error}") from error
+        if target.exists() and not target.is_file() and not target.is_dir():  # a pipe or a device stays what it is
+            with open(target, "w", encoding="utf8") as lines:
+                yield lines
+            return
+        # Written aside, so that a full disk does not leave half a file under the name.
+        with _aside(target) as part:
+            with open(part, "x", encoding="utf8") as lines:
+                yield lines
+                lines.flush()
+                os.fsync(lines.fileno())
+            os.replace(part, target)
+    except OSError as error:
+        if isinstance(error, StoreError | BrokenPipeError):
+            raise
+        raise StoreError(f"{file} could not be written: {error}") from error
+
+
+@contextmanager
+def _aside(target: Path) -> Iterator[Path]:
+    """A name beside another that nobody has; whatever bears it is removed if anything goes wrong."""
+    if not target.name or (target.is_dir() and any(target.iterdir())):
+        raise StoreError(f"{target} is a directory that is not empty: nothing is written over it")
+    part = target.with_name(f"{target.name}.{secrets.token_hex(4)}.part")
+    try:
+        yield part
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True) if part.is_dir() else part.unlink(missing_ok=True)
         raise
 
 
@@ -176,28 +202,32 @@ def _opened(file: Any, mode: str) -> Iterator[Any]:
 
 
 def backup(store: Any, path: str | os.PathLike) -> None:
-    """Copy a store as it is now. The caller sees to it that no snapshot is written meanwhile."""
-    target = Path(path)
+    """Copy a store as it is now. The caller sees to it that this process writes no snapshot meanwhile."""
+    target = Path(path).absolute()
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise StoreError(f"{target} is there already and not empty: a backup goes to a new directory")
-    part = target.with_name(target.name + ".part")
     try:
-        shutil.rmtree(part, ignore_errors=True)
-        part.mkdir(parents=True)
-        store._database.copy_to(part / DATABASE)
-        for _, snapshot in snapshots.found_in(store.path / SNAPSHOTS)[:1]:
-            shutil.copytree(snapshot, part / SNAPSHOTS / snapshot.name)
-        for copied in [part, *part.rglob("*")]:
-            files.sync_directory(copied) if copied.is_dir() else _sync_file(copied)
-        if target.exists():
-            target.rmdir()
-        os.rename(part, target)
+        with _aside(target) as part:
+            snapshots.undisturbed(store.path / SNAPSHOTS, partial(_copy, store, part))
+            for copied in [part, *part.rglob("*")]:
+                files.sync_directory(copied) if copied.is_dir() else _sync_file(copied)
+            if target.exists():
+                target.rmdir()
+            os.rename(part, target)
         files.sync_directory(target.parent)
     except OSError as error:
-        shutil.rmtree(part, ignore_errors=True)
         if isinstance(error, StoreError):
             raise
         raise StoreError(f"no backup could be made at {target}: {error}") from error
+
+
+def _copy(store: Any, part: Path) -> None:
+    """The database and the newest snapshot of a store, into a directory of their own."""
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(parents=True)
+    store._database.copy_to(part / DATABASE)
+    for _, snapshot in snapshots.found_in(store.path / SNAPSHOTS)[:1]:
+        shutil.copytree(snapshot, part / SNAPSHOTS / snapshot.name)
 
 
 def _sync_file(path: Path) -> None:

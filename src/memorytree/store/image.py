@@ -124,9 +124,9 @@ class Image:
         """The number and the seal of a memory's record."""
         return self.records.stub(self.tree.get(id))
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self, settings: dict[str, Any]) -> Snapshot:
         """What a snapshot keeps."""
-        return Snapshot(self.at, self.lineage, self.tree, self.records)
+        return Snapshot(self.at, self.lineage, self.tree, self.records, settings)
 
     def get(self, id: int) -> Any:
         """The value of a memory, or None."""

@@ -185,6 +185,8 @@ def _facts(found: dict[str, Any], snapshot: Snapshot | None, done: Repaired) -> 
     known: dict[str, Any] = {"format": FORMAT, "made": time.time(), "lineage": 0}
     if snapshot is not None:
         known |= {"options": files.plain_options(snapshot.tree), "lineage": snapshot.lineage}
+        if snapshot.settings is not None:
+            known["settings"] = snapshot.settings
         if snapshot.tree._keys is not None:
             known["keys"] = list(key_codec.kind_of(snapshot.tree._keys))
     known |= found
@@ -221,8 +223,8 @@ def _memories(rows: _Salvage, snapshot: Snapshot | None, done: Repaired) -> list
         done.lost.append(f"{counted - len(by_id)} memories whose rows are damaged and which no snapshot holds")
     if counted is not None and len(by_id) > counted:
         done.lost.append(f"the removal of {len(by_id) - counted} memories, which are there again")
-    if counted is None:
-        done.lost.append("the count of memories: some may be missing that nobody knows of")
+    if counted is None and by_id:
+        done.lost.append("the count of memories and of rewards: some may be missing that nobody knows of")
     return sorted(by_id.values(), key=lambda memory: memory.record)
 
 

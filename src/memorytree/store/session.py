@@ -86,6 +86,8 @@ class Session:
         if self._database.is_new:
             if self._reader:
                 raise StoreError(f"{self.path} is not a store yet: open it for writing first")
+            if snapshots.found_in(self.path / SNAPSHOTS):
+                raise DamagedStore(f"{self.path / DATABASE} is empty, but there is a snapshot; `repair` saves what it holds")
             new: dict[str, Any] = {
                 "format": FORMAT, "identity": secrets.token_bytes(8), "made": time.time(), "options": asked, "lineage": 0,
                 "settings": settings or {},
@@ -292,7 +294,8 @@ class Session:
         try:
             # A snapshot must not know more than the database would after a power cut.
             self._database.sync()
-            path = snapshots.write(self.path / SNAPSHOTS, image.snapshot(), self._database.seal_of_event(image.at))
+            kept = image.snapshot(self._facts["settings"])
+            path = snapshots.write(self.path / SNAPSHOTS, kept, self._database.seal_of_event(image.at))
         except OSError as error:
             raise StoreError(f"no snapshot could be written: {error}; the memories themselves are safe") from error
         image.weight = 0

@@ -6,12 +6,14 @@ state; whoever deletes it loses time, not memories.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
+import secrets
 import shutil
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +29,7 @@ from memorytree.tree import MemoryTree
 FORMAT = 1
 MANIFEST = "manifest.json"
 UNFINISHED = ".part"
+ATTEMPTS = 20
 
 
 class Positions(dict[int, int]):
@@ -50,6 +53,7 @@ class Snapshot(NamedTuple):
     lineage: int
     tree: MemoryTree
     records: Records
+    settings: dict[str, Any] | None = None  # of the application; None in snapshots from before they were kept
 
 
 def path_for(folder: Path, at: int) -> Path:
@@ -72,6 +76,7 @@ def write(folder: Path, snapshot: Snapshot, event: bytes) -> Path:
     arrays = {f"tree.{name}": array for name, array in state.pop("arrays", {}).items()}
     state["options"] = files.plain_options(snapshot.tree)
     arrays["tree"] = np.frombuffer(packed_value(state), np.uint8)
+    arrays["settings"] = np.frombuffer(packed_value(snapshot.settings), np.uint8)  # for `repair`
     arrays |= {f"records.{name}": array for name, array in snapshot.records.arrays().items()}
     target = path_for(folder, snapshot.at)
     part = target.with_name(target.name + UNFINISHED)
@@ -87,7 +92,7 @@ def write(folder: Path, snapshot: Snapshot, event: bytes) -> Path:
         _write_file(part / MANIFEST, lambda file: file.write(b"%08x\n" % zlib.crc32(text) + text))
         files.sync_directory(part)
         if target.exists():
-            shutil.rmtree(target)
+            _remove(target)
         os.rename(part, target)
         files.sync_directory(folder)
     except BaseException:
@@ -100,8 +105,33 @@ def write(folder: Path, snapshot: Snapshot, event: bytes) -> Path:
 def remove_all_but(folder: Path, keep: Path | None) -> None:
     """Remove what writing left unfinished and, if one is to be kept, all other snapshots."""
     for path in folder.iterdir():
-        if path.name.endswith(UNFINISHED) or (keep is not None and path.name.isdigit() and path != keep):
+        if path.name.endswith(UNFINISHED):
             shutil.rmtree(path, ignore_errors=True)
+        elif keep is not None and path.name.isdigit() and path != keep:
+            _remove(path)
+
+
+def _remove(path: Path) -> None:
+    """Remove a snapshot: nobody who looks for one finds half of it."""
+    part = path.with_name(f"{path.name}-{secrets.token_hex(2)}{UNFINISHED}")
+    with contextlib.suppress(OSError):
+        os.rename(path, part)
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def undisturbed(folder: Path, look: Callable[[], Any], suffices: Callable[[Any], bool] = lambda seen: False) -> Any:
+    """What comes of looking at snapshots: if it does not suffice, once no other process has written one meanwhile."""
+    for _ in range(ATTEMPTS):
+        there = found_in(folder)
+        try:
+            seen = look()
+        except OSError:
+            if there == found_in(folder):
+                raise
+            continue
+        if suffices(seen) or there == found_in(folder):
+            return seen
+    return look()
 
 
 class _Summed:
@@ -177,6 +207,7 @@ def read(path: Path, scorer: Any = None) -> Snapshot:
     }
     try:
         state = unpacked(arrays.pop("tree").tobytes())
+        settings = unpacked(arrays.pop("settings").tobytes()) if "settings" in arrays else None
         records = Records({n.removeprefix("records."): a for n, a in arrays.items() if n.startswith("records.")})
         ids = records.ids.tolist()
         # Where ids and places are the same, so are the objects: a query then has one fewer to fetch for each hit.
@@ -191,9 +222,9 @@ def read(path: Path, scorer: Any = None) -> Snapshot:
             state["options"]["scorer"] = scorer
         kind = MemoryForest if state["options"]["trees"] else MemoryTree
         tree = kind.__new__(kind)
-        files.restore(tree, state)
+        files.restore(tree, state, is_sealed=True)
     except InvalidOption:
         raise
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise DamagedStore(f"{path} does not hold a whole tree: {error}") from error
-    return Snapshot(manifest["at"], manifest["lineage"], tree, records)
+    return Snapshot(manifest["at"], manifest["lineage"], tree, records, settings)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from memorytree import options
+from memorytree.engine.state import NONE
 from memorytree.inspection import Explanation, Stats
 from memorytree.store import doctor, exchange
 from memorytree.store.answers import StoredHitMatrix, StoredHits, filtered
@@ -135,14 +136,15 @@ class MemoryStore(Writable):
         """Answer a batch of queries, as a loop over `query` would; one filter for all."""
         image = self._current()
         asked: dict[str, Any] = {"explore": explore, "beam": beam}
+        left_out: Any = exclude if exclude is None or isinstance(exclude, np.ndarray) else options.listed(exclude)
         if where is None and image.records.next_expiry > time.time():
-            found = image.tree.query_many(X, k, exclude=exclude, draw=draw, threads=threads, **asked)
+            found = image.tree.query_many(X, k, exclude=left_out, draw=draw, threads=threads, **asked)
             return StoredHitMatrix(image, found)
         # Checks everything that is asked, and says how the keys are kept.
-        blank = image.tree.query_many(X, k, exclude=exclude, draw=0, threads=threads)
+        blank = image.tree.query_many(X, k, exclude=left_out, draw=0, threads=threads)
         rows = X.tocsr() if hasattr(X, "tocsr") else X
         hits = [
-            filtered(image, rows[i], k, where, None if exclude is None else exclude[i],
+            filtered(image, rows[i], k, where, None if left_out is None else [id for id in left_out[i] if id != NONE],
                      draw=None if draw is None else draw + i, **asked)
             for i in range(len(blank))
         ]  # fmt: skip
@@ -160,10 +162,10 @@ class MemoryStore(Writable):
         """Size, shape and balance of the tree, and the bytes it takes in memory."""
         return self._current().tree.stats()
 
-    def explain(self, x: Any, k: int = 5) -> Explanation:
-        """Why a query for x returns what it does."""
+    def explain(self, x: Any, k: int = 5, *, beam: int = 1) -> Explanation:
+        """Why a query for x with this beam returns what it does."""
         image, now = self._current(), time.time()
-        told = image.tree.explain(x, k)
+        told = image.tree.explain(x, k, beam=beam)
         candidates = [
             replace(candidate, hit=candidate.hit._replace(value=image.records.value(candidate.hit.value)))
             for candidate in told.candidates

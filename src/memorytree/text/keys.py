@@ -11,7 +11,8 @@ from memorytree.errors import InvalidOption
 from memorytree.routing import terms
 from memorytree.text.features import RECIPE, features_by_number, text_rows
 
-Encoder = Callable[[list[str]], Any]
+Encoder = Callable[[Any], Any]
+"""Makes vectors of a list of texts, or a vector of one text."""
 
 
 # Chosen on questions to three conversations; docs/results/locomo.md tells of seven others.
@@ -55,12 +56,13 @@ class VectorKeys:
 
     def __init__(self, encoder: Encoder):
         if not callable(encoder):
-            raise InvalidOption(f"encoder is a function from a list of texts to vectors, not {type(encoder).__name__}")
+            raise InvalidOption(f"encoder is a function from texts to vectors, not {type(encoder).__name__}")
         self._encoder = encoder
+        self._one_by_one = _wants_one_text(encoder)
 
     def rows(self, texts: list[str]) -> np.ndarray:
         """A key for each text."""
-        rows = np.asarray(self._encoder(list(texts)))
+        rows = np.asarray([self._encoder(text) for text in texts] if self._one_by_one else self._encoder(list(texts)))
         if rows.ndim != 2 or len(rows) != len(texts) or not rows.shape[1] or rows.dtype.kind not in "fiu":
             raise InvalidOption(
                 f"of {len(texts)} texts the encoder must make as many vectors, not an array of {rows.dtype} {rows.shape}"
@@ -84,3 +86,16 @@ class VectorKeys:
     def names(self, question: str) -> dict[int, str]:
         """Directions of a learned space have no names."""
         return {}
+
+
+def _wants_one_text(encoder: Encoder) -> bool:
+    """Whether an encoder takes a text and not a list of them; what fails either way fails again when it is used."""
+    try:
+        if np.ndim(encoder(["memory", "tree"])) == 2:
+            return False
+    except Exception:
+        pass  # perhaps only a list is too much for it
+    try:
+        return np.ndim(encoder("memory")) == 1
+    except Exception:
+        return False

@@ -79,8 +79,8 @@ class TextMemory:
 
     Args:
         path: a directory in which everything lasts (made if there is none); None: a temporary one that goes with the memory.
-        encoder: a function from a list of texts to as many vectors, if these are to be the keys. A memory keeps to the
-            encoder it was made with, or to none.
+        encoder: a function from a list of texts to as many vectors, or from a text to its vector, if these are to be the
+            keys. A memory keeps to the encoder it was made with, or to none.
         mode: "w" to write (one writer at a time), "r" to read beside a writer.
         durability: "full": what was acknowledged survives a power cut; "normal": it survives the end of the process.
         capacity: keep at most so many texts; the one whose last use lies furthest back goes.
@@ -212,7 +212,7 @@ class TextMemory:
 
     def explain(self, question: str, k: int = 5) -> Explanation:
         """Why a question recalls what it does: for each text the three features it has in common that count most."""
-        told = self._store.explain(self._made_of.row(checked(question)), k)
+        told = self._store.explain(self._made_of.row(checked(question)), k, beam=self._made_of.beam)
         names = self._made_of.names(question)
         candidates = tuple(
             replace(candidate, parts=tuple((names.get(feature, feature), part) for feature, part in candidate.parts))
