@@ -202,7 +202,12 @@ class Database:
             else:
                 self._appending.execute(INSERT_MEMORY, memory)
         except sqlite3.DatabaseError as error:
+            was_held = self._held is not None
             self._let_go()  # or SQLite would go on failing when the fault is gone
+            if was_held and getattr(error, "sqlite_errorname", "").startswith("SQLITE_BUSY"):
+                # A reader that finds the log's head half-written locks it for a moment. Whoever holds a read transaction is
+                # not made to wait for that, but refused.
+                return self.append(memory)
             raise self._errors.ours(error) from error
         if self._commits_to_wait:
             self._lengthen_log()
