@@ -31,8 +31,9 @@ PAGE_BYTES = 4096
 LOG_BYTES = 1200 * PAGE_BYTES
 COMMITS_BEFORE_LONG_LOG = 64
 # While memories come by themselves, an unfinished query keeps a read transaction open from one commit to the next, which
-# saves SQLite four of the six locks that it takes each time. Meanwhile the log cannot begin anew, so it ends now and then.
-APPENDED_IN_ONE_READ = 64
+# saves SQLite four of the six locks that it takes each time. Meanwhile the log cannot begin anew, so it ends after so many
+# pages, and where readers have kept the log from beginning anew there is none.
+HELD_PAGES = 16
 
 SCHEMA = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value BLOB NOT NULL, seal BLOB NOT NULL) WITHOUT ROWID;
@@ -96,12 +97,13 @@ class Database:
         self._commits_to_wait = 0 if read_only or durability != "full" else COMMITS_BEFORE_LONG_LOG
         with self._errors:
             uri = f"{path.resolve().as_uri()}?mode={'ro' if read_only else 'rwc'}"
-            if read_only and _lies_still(path):
+            self._still = _as_it_lies(path) if read_only else None
+            if self._still:
                 uri += "&immutable=1"  # SQLite finds no place for its locks then, and needs none
             self._connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=60)
             self._appending = self._connection.cursor()
             self._held: sqlite3.Cursor | None = None  # a query that was not read to its end
-            self._held_for = 0  # so many more memories
+            self._held_for = 0  # so many more pages
             try:
                 self._prepare(durability, read_only)
             except BaseException:
@@ -189,10 +191,9 @@ class Database:
         """A memory by itself, without an event: the quickest way to make something last. It has no label and no features."""
         try:
             self._check_idle()
-            if self._held_for and self._held is not None:
-                self._held_for -= 1
-            else:
+            if self._held_for <= 0 or self._held is None:
                 self._hold_or_let_go()
+            self._held_for -= 1 + (len(memory.key) + len(memory.value)) // PAGE_BYTES
             # One statement is a transaction of its own.
             if memory.expires is None:
                 record, id, key, value, metadata, _, _, created, _, added, seal = memory
@@ -213,12 +214,12 @@ class Database:
             self._lengthen_log()
 
     def _hold_or_let_go(self) -> None:
-        """Keep a read transaction open, but for one memory in so many."""
-        if self._held_for:
+        """Keep a read transaction open, but for one memory after so many pages."""
+        if self._held_for > 0 and os.path.getsize(f"{self.path}-wal") <= LOG_BYTES:
             self._held = self._connection.execute("SELECT name FROM facts")
         else:
             self._let_go()
-            self._held_for = APPENDED_IN_ONE_READ
+            self._held_for = HELD_PAGES
 
     def _let_go(self) -> None:
         """End the read transaction that was kept open: neither could the log begin anew, nor the file be closed."""
@@ -260,6 +261,7 @@ class Database:
         """Do all or nothing. Whatever interrupts it, no transaction stays open behind it."""
         with self._errors:
             self._check_idle()
+            self._check_still()
             self._let_go()
             run = self._connection.execute
             try:
@@ -275,6 +277,11 @@ class Database:
         """Raise if a transaction is open: what is written inside it would not last before its end."""
         if self._connection.in_transaction:
             raise StoreError(f"{self.path} is being read or written by the caller; nothing was changed")
+
+    def _check_still(self) -> None:
+        """Raise if a database that could not change has changed: it was written to from elsewhere."""
+        if self._still and self._still != _as_it_lies(self.path):
+            raise StoreError(f"{self.path} was opened where nothing can be written, but has changed since: open it again")
 
     def sync(self) -> None:
         """Force all that was committed to the disk, whatever the durability."""
@@ -319,6 +326,7 @@ class Database:
     def version(self) -> int:
         """A number that changes when another connection has written."""
         with self._errors:
+            self._check_still()
             return int(self._connection.execute("PRAGMA data_version").fetchone()[0])
 
     def facts(self) -> dict[str, Any]:
@@ -443,6 +451,9 @@ class Database:
         return [kind(*row) for row in rows]
 
 
-def _lies_still(path: Path) -> bool:
-    """Whether a database lies where nothing can be written, and nobody has left or keeps a log."""
-    return bool(os.statvfs(path.parent).f_flag & os.ST_RDONLY) and not Path(f"{path}-wal").exists()
+def _as_it_lies(path: Path) -> tuple[int, int] | None:
+    """Length and date of a database that lies where nothing can be written, if nobody has left or keeps a log."""
+    if not os.statvfs(path.parent).f_flag & os.ST_RDONLY or Path(f"{path}-wal").exists():
+        return None
+    there = path.stat()
+    return there.st_size, there.st_mtime_ns
