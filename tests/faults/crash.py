@@ -22,7 +22,7 @@ import memorytree
 from memorytree import files
 from memorytree.checks import check_tree
 from memorytree.engine.state import POOL
-from memorytree.store import database, doctor
+from memorytree.store import connection, doctor
 
 DIMENSIONS = 4
 KINDS = {
@@ -81,7 +81,7 @@ def operate(store, seed: int) -> None:
 
 def write_until_killed(path: Path, kind: str, seed: int, pipe: int) -> None:
     """The child: operate, acknowledge, and now and then tidy up, until the end."""
-    database.COMMITS_BEFORE_LONG_LOG = database.HELD_PAGES = 5  # soon enough for kills to meet it
+    connection.COMMITS_BEFORE_LONG_LOG = connection.HELD_PAGES = 5  # soon enough for kills to meet it
     store = open_for_writing(path, kind)
     store._database._connection.execute("PRAGMA wal_autocheckpoint = 20")  # the same for the log that begins anew
     pace = PACE.get(kind, 1)

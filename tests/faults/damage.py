@@ -20,7 +20,7 @@ from pathlib import Path
 
 import memorytree
 from memorytree.errors import MemoryTreeError
-from memorytree.store import database, doctor
+from memorytree.store import connection, doctor
 
 SMALL_PAGE = 512
 KEYS = [[float(i), float(i % 3)] for i in range(9)]
@@ -31,7 +31,7 @@ def make_store(path: Path, alone: int = 0) -> list[dict]:
 
     So many memories come by themselves in the end; returns the answers before these, and after each.
     """
-    database.PAGE_BYTES, before = SMALL_PAGE, database.PAGE_BYTES
+    connection.PAGE_BYTES, before = SMALL_PAGE, connection.PAGE_BYTES
     try:
         with memorytree.open(path, seed=1) as store:
             store.insert_many(KEYS, [f"value {i}" for i in range(9)], metadata=[{"parity": i % 2} for i in range(9)])
@@ -50,7 +50,7 @@ def make_store(path: Path, alone: int = 0) -> list[dict]:
         leave_without_closing(store)
         return states
     finally:
-        database.PAGE_BYTES = before
+        connection.PAGE_BYTES = before
 
 
 def leave_without_closing(store) -> None:
@@ -157,7 +157,7 @@ def flip_bytes(every: int = 1, report=lambda line: None, alone: int = 0) -> dict
 
 def truncate_log(every: int = 1) -> dict[str, int]:
     """Cut the log of the database after every byte; counts of lengths tried and of states found."""
-    database.PAGE_BYTES, before = SMALL_PAGE, database.PAGE_BYTES
+    connection.PAGE_BYTES, before = SMALL_PAGE, connection.PAGE_BYTES
     counts = {"lengths": 0, "states": 0}
     try:
         with tempfile.TemporaryDirectory() as folder:
@@ -192,7 +192,7 @@ def truncate_log(every: int = 1) -> dict[str, int]:
             counts["states"] = len(known)
             assert len(known) == len(prefixes)
     finally:
-        database.PAGE_BYTES = before
+        connection.PAGE_BYTES = before
     return counts
 
 

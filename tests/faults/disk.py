@@ -10,7 +10,7 @@ from pathlib import Path
 
 import memorytree
 from memorytree.errors import StoreError
-from memorytree.store import database
+from memorytree.store import connection
 from tests.faults.crash import contents
 
 WRITES, SYNCS = 1, 2
@@ -112,7 +112,7 @@ def fail_each_call(folder: Path, disk: FaultyDisk, kind: str, name: str, every: 
 def main() -> int:
     folder, disk = Path(sys.argv[1]), FaultyDisk(os.environ["FAULTY_DISK_PLAN"])
     warnings.simplefilter("ignore")  # a snapshot that could not be written
-    database.COMMITS_BEFORE_LONG_LOG = COMMITS + 1  # what may fail then lengthens the log as well
+    connection.COMMITS_BEFORE_LONG_LOG = COMMITS + 1  # what may fail then lengthens the log as well
     every = int(sys.argv[2]) if len(sys.argv) > 2 else 1
     names = operations(grown(folder / "names"))
     for kind in FAULTS:

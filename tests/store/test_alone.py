@@ -12,7 +12,7 @@ import pytest
 import memorytree
 from memorytree.errors import DamagedStore, InvalidOption, StoreError, UnsupportedValue
 from memorytree.store import repair, verify
-from memorytree.store.database import LOG_BYTES
+from memorytree.store.connection import LOG_BYTES
 from memorytree.store.writing import PATIENCE
 from tests.faults.damage import leave_without_closing
 from tests.store.conftest import reopened

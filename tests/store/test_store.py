@@ -15,7 +15,7 @@ from memorytree.errors import (
     InvalidReceipt,
 )
 from memorytree.packing import packed_value, unpacked, unpacked_all
-from memorytree.store import database, repair
+from memorytree.store import connection, repair
 from memorytree.store.exchange import as_json, from_json
 from tests.store.conftest import reopened
 from tests.trees import KINDS, key_of, keys_of, matrix
@@ -254,10 +254,10 @@ def test_many_commits_lengthen_the_log_and_nothing_else(tmp_path):
     with memorytree.open(tmp_path / "store", seed=0) as store:
         log = tmp_path / "store" / "memories.sqlite-wal"
         sizes = set()
-        for number, x in enumerate(matrix(database.COMMITS_BEFORE_LONG_LOG + 20)):
+        for number, x in enumerate(matrix(connection.COMMITS_BEFORE_LONG_LOG + 20)):
             store.insert(x, number)
             sizes.add(log.stat().st_size)
-        assert max(sizes) == database.LOG_BYTES
+        assert max(sizes) == connection.LOG_BYTES
         copy = shutil.copytree(
             tmp_path / "store", tmp_path / "killed", ignore=shutil.ignore_patterns("writer.lock", "*-shm")
         )

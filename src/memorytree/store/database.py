@@ -11,30 +11,18 @@ writes. The next event counts such memories too.
 from __future__ import annotations
 
 import contextlib
-import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import msgpack
 
-from memorytree.errors import DamagedStore, StoreError
+from memorytree.errors import DamagedStore
+from memorytree.store.connection import Connection
 from memorytree.store.rows import Event, Lesson, Memory, Reward, State, event_of, is_whole, seal_of
 
 FORMAT = 2
 READABLE = (1, 2)  # in the first every operation had an event
-PAGE_BYTES = 4096
-# SQLite writes its log from the start again after a thousand pages and some. Once so many commits have waited for the disk,
-# the log is made that long in one go: a commit that need not lengthen a file waits half as long.
-LOG_BYTES = 1200 * PAGE_BYTES
-COMMITS_BEFORE_LONG_LOG = 64
-# While memories come by themselves, an unfinished query keeps a read transaction open from one commit to the next, which
-# saves SQLite four of the six locks that it takes each time. Meanwhile the log cannot begin anew, so it ends after so many
-# pages, and where readers have kept the log from beginning anew there is none.
-HELD_PAGES = 16
-
 SCHEMA = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value BLOB NOT NULL, seal BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE events (
@@ -66,65 +54,8 @@ APPEND_MEMORY = (
 INSERT_EVENT = f"INSERT INTO events VALUES ({', '.join('?' * 12)})"
 
 
-class SqliteErrors:
-    """Inside of this, errors of SQLite become ours."""
-
-    def __init__(self, path: Path):
-        self._path = path
-
-    def __enter__(self) -> None:
-        """Nothing to do yet."""
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        """Raise our error for one of SQLite's."""
-        if isinstance(error, sqlite3.DatabaseError | UnicodeDecodeError):
-            raise self.ours(error) from error
-
-    def ours(self, error: Exception) -> StoreError:
-        """Our error for one of SQLite's, or for text that is none."""
-        name = getattr(error, "sqlite_errorname", "")
-        if isinstance(error, UnicodeDecodeError) or name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
-            return DamagedStore(f"{self._path} is damaged: {error}; `repair` saves what can be saved")
-        return StoreError(f"{self._path}: {error} ({name or 'SQLite'}); nothing was changed")
-
-
-class Database:
-    """The database of a store. One connection, used by one thread at a time: whoever calls sees to that."""
-
-    def __init__(self, path: Path, *, durability: str = "full", read_only: bool = False):
-        self.path = path
-        self._errors = SqliteErrors(path)
-        self._commits_to_wait = 0 if read_only or durability != "full" else COMMITS_BEFORE_LONG_LOG
-        with self._errors:
-            uri = f"{path.resolve().as_uri()}?mode={'ro' if read_only else 'rwc'}"
-            self._still = _as_it_lies(path) if read_only else None
-            if self._still:
-                uri += "&immutable=1"  # SQLite finds no place for its locks then, and needs none
-            self._connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=60)
-            self._appending = self._connection.cursor()
-            self._held: sqlite3.Cursor | None = None  # a query that was not read to its end
-            self._held_for = 0  # so many more pages
-            try:
-                self._prepare(durability, read_only)
-            except BaseException:
-                self._connection.close()
-                raise
-
-    def _prepare(self, durability: str, read_only: bool) -> None:
-        run = self._connection.execute
-        run("PRAGMA cell_size_check = ON")
-        run("PRAGMA trusted_schema = OFF")
-        if not read_only:
-            run(f"PRAGMA page_size = {PAGE_BYTES}")  # of a new database; an old one keeps its own
-            run("PRAGMA journal_mode = WAL")
-            # In WAL mode FULL waits for the disk at every commit; NORMAL leaves the last commits to the system's cache.
-            run(f"PRAGMA synchronous = {'FULL' if durability == 'full' else 'NORMAL'}")
-            run("PRAGMA temp_store = MEMORY")
-
-    def close(self) -> None:
-        """Let go of the file."""
-        self._let_go()
-        self._connection.close()
+class Database(Connection):
+    """What a store's database holds, and how it comes there."""
 
     @property
     def is_new(self) -> bool:
@@ -184,64 +115,18 @@ class Database:
                 self._note(run, facts)
             row = (*event[:4], *event.state)
             run(INSERT_EVENT, (*row, seal_of(*row)))
-        if self._commits_to_wait:
-            self._lengthen_log()
+        self.count_commit()
 
     def append(self, memory: Memory) -> None:
         """A memory by itself, without an event: the quickest way to make something last. It has no label and no features."""
-        try:
-            self._check_idle()
-            if self._held_for <= 0 or self._held is None:
-                self._hold_or_let_go()
-            self._held_for -= 1 + (len(memory.key) + len(memory.value)) // PAGE_BYTES
-            # One statement is a transaction of its own.
-            if memory.expires is None:
-                record, id, key, value, metadata, _, _, created, _, added, seal = memory
-                # Of bytes Python's sqlite3 first asks whether they are to be adapted, which takes longer than a copy.
-                data = bytearray(key), bytearray(value), metadata and bytearray(metadata)
-                self._appending.execute(APPEND_MEMORY, (record, id, *data, created, added, bytearray(seal)))
-            else:
-                self._appending.execute(INSERT_MEMORY, memory)
-        except sqlite3.DatabaseError as error:
-            was_held = self._held is not None
-            self._let_go()  # or SQLite would go on failing when the fault is gone
-            if was_held and getattr(error, "sqlite_errorname", "").startswith("SQLITE_BUSY"):
-                # A reader that finds the log's head half-written locks it for a moment. Whoever holds a read transaction is
-                # not made to wait for that, but refused.
-                return self.append(memory)
-            raise self._errors.ours(error) from error
-        if self._commits_to_wait:
-            self._lengthen_log()
-
-    def _hold_or_let_go(self) -> None:
-        """Keep a read transaction open, but for one memory after so many pages."""
-        if self._held_for > 0 and os.path.getsize(f"{self.path}-wal") <= LOG_BYTES:
-            self._held = self._connection.execute("SELECT name FROM facts")
+        size = len(memory.key) + len(memory.value)
+        if memory.expires is None:
+            record, id, key, value, metadata, _, _, created, _, added, seal = memory
+            # Of bytes Python's sqlite3 first asks whether they are to be adapted, which takes longer than a copy.
+            data = bytearray(key), bytearray(value), metadata and bytearray(metadata)
+            self.run_alone(APPEND_MEMORY, (record, id, *data, created, added, bytearray(seal)), size)
         else:
-            self._let_go()
-            self._held_for = HELD_PAGES
-
-    def _let_go(self) -> None:
-        """End the read transaction that was kept open: neither could the log begin anew, nor the file be closed."""
-        if self._held is not None:
-            self._held.close()
-            self._held, self._held_for = None, 0
-
-    def _lengthen_log(self) -> None:
-        """After some commits write zeros behind the log: for SQLite, no entries. A full disk leaves it as it was."""
-        self._commits_to_wait -= 1
-        if self._commits_to_wait:
-            return
-        with contextlib.suppress(OSError), open(f"{self.path}-wal", "r+b", 0) as log:
-            end = log.seek(0, os.SEEK_END)
-            try:
-                # Page by page: of one long write Linux would make large pieces of its cache, and a commit that changes a
-                # little of one waits a tenth longer.
-                for start in range(end, LOG_BYTES, PAGE_BYTES):
-                    log.write(bytes(min(PAGE_BYTES, LOG_BYTES - start)))
-                os.fsync(log.fileno())
-            except OSError:
-                os.truncate(log.fileno(), end)
+            self.run_alone(INSERT_MEMORY, memory, size)
 
     def trim(self, at: int, alive: Callable[[list[int]], bool]) -> None:
         """Let go of what only mattered before an event, because a snapshot holds the tree as it was then.
@@ -256,78 +141,7 @@ class Database:
             run("DELETE FROM events WHERE at < ?", (at,))
             self._note(run, {"trimmed": at})
 
-    @contextmanager
-    def transaction(self, kind: str = "IMMEDIATE") -> Iterator[Any]:
-        """Do all or nothing. Whatever interrupts it, no transaction stays open behind it."""
-        with self._errors:
-            self._check_idle()
-            self._check_still()
-            self._let_go()
-            run = self._connection.execute
-            try:
-                run(f"BEGIN {kind}")
-                yield run
-                run("COMMIT")
-            except BaseException:
-                if self._connection.in_transaction:
-                    run("ROLLBACK")
-                raise
-
-    def _check_idle(self) -> None:
-        """Raise if a transaction is open: what is written inside it would not last before its end."""
-        if self._connection.in_transaction:
-            raise StoreError(f"{self.path} is being read or written by the caller; nothing was changed")
-
-    def _check_still(self) -> None:
-        """Raise if a database that could not change has changed: it was written to from elsewhere."""
-        if self._still and self._still != _as_it_lies(self.path):
-            raise StoreError(f"{self.path} was opened where nothing can be written, but has changed since: open it again")
-
-    def sync(self) -> None:
-        """Force all that was committed to the disk, whatever the durability."""
-        with self._errors:
-            self._let_go()
-            self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
-
-    def vacuum(self) -> None:
-        """Write the file anew without gaps."""
-        with self._errors:
-            self._let_go()
-            self._connection.execute("VACUUM")
-            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-
     # ---- reading
-
-    def rows(self, query: str, *arguments: Any) -> list[tuple]:
-        """All rows of a query."""
-        with self._errors:
-            return self._connection.execute(query, arguments).fetchall()
-
-    def stream(self, query: str) -> Iterator[tuple]:
-        """The rows of a query one by one."""
-        with self._errors:
-            yield from self._connection.execute(query)
-
-    @contextmanager
-    def as_of_now(self) -> Iterator[None]:
-        """Read everything inside as it is at one moment, whatever a writer does meanwhile."""
-        with self.transaction("DEFERRED"):
-            yield
-
-    def copy_to(self, path: Path) -> None:
-        """Write a copy of the database as it is now."""
-        with SqliteErrors(path):
-            copy = sqlite3.connect(path)
-            try:
-                self._connection.backup(copy)
-            finally:
-                copy.close()
-
-    def version(self) -> int:
-        """A number that changes when another connection has written."""
-        with self._errors:
-            self._check_still()
-            return int(self._connection.execute("PRAGMA data_version").fetchone()[0])
 
     def facts(self) -> dict[str, Any]:
         """What is known about the store."""
@@ -449,11 +263,3 @@ class Database:
         if first is not None and last is not None and len(rows) != last - first + 1:
             raise DamagedStore(f"{self.path}: {kind.__name__.lower()} rows are missing between {first} and {last}")
         return [kind(*row) for row in rows]
-
-
-def _as_it_lies(path: Path) -> tuple[int, int] | None:
-    """Length and date of a database that lies where nothing can be written, if nobody has left or keeps a log."""
-    if not os.statvfs(path.parent).f_flag & os.ST_RDONLY or Path(f"{path}-wal").exists():
-        return None
-    there = path.stat()
-    return there.st_size, there.st_mtime_ns
