@@ -6,6 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memorytree import MemoryTree
+from memorytree.errors import InvalidKey
+from memorytree.keys import DenseKeys
 
 WORDS = st.dictionaries(st.sampled_from([f"new {i}" for i in range(6)]), st.sampled_from([1.0, 2.0]), min_size=1, max_size=4)
 
@@ -58,3 +60,16 @@ def test_numpy_names_and_python_names_are_one_feature():
     tree.insert({np.int64(3): 1.0, np.str_("a"): 2.0}, "x")
     assert tree.key(0) == {3: 1.0, "a": 2.0}
     assert tree.query({3: 1.0, "a": 2.0})[0].score == 0
+
+
+@pytest.mark.parametrize("dimension", [1, 3, 128, 256, 257])
+@pytest.mark.parametrize("odd", [0.0, -0.0, 1e-45, 2.0**49, -(2.0**49), 1e15, -1e15, 1.0000001e15, np.inf, -np.inf, np.nan])
+def test_a_key_becomes_bytes_if_and_only_if_its_numbers_are_of_moderate_size(rng, dimension, odd):
+    x = rng.normal(size=dimension).astype(np.float32)
+    x[rng.integers(dimension)] = odd
+    keys = DenseKeys(dimension)
+    if abs(np.float32(odd)) <= 1e15:
+        assert keys.as_bytes(x) == x.tobytes()
+    else:
+        with pytest.raises(InvalidKey):
+            keys.as_bytes(x)

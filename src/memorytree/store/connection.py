@@ -20,7 +20,7 @@ COMMITS_BEFORE_LONG_LOG = 64
 # While memories come by themselves, an unfinished query keeps a read transaction open from one commit to the next, which
 # saves SQLite four of the six locks that it takes each time. Meanwhile the log cannot begin anew, so it ends after so many
 # pages, and where readers have kept the log from beginning anew there is none.
-HELD_PAGES = 16
+HELD_PAGES = 64
 
 
 class SqliteErrors:

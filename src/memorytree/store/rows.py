@@ -95,8 +95,10 @@ def seal_of(*fields: Any) -> bytes:
 
 
 def sealed(kind: Any, *fields: Any) -> Any:
-    """A row of a kind with its seal."""
-    return tuple.__new__(kind, (*fields, seal_of(*fields)))
+    """A row of a kind with its seal: as `seal_of`, which each lone insertion would have to wait for."""
+    sealing = _NOTHING_SEALED.copy()
+    sealing.update(packed_plain(fields))
+    return tuple.__new__(kind, (*fields, sealing.digest()))
 
 
 def is_whole(row: Sequence[Any]) -> bool:
