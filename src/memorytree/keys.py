@@ -117,7 +117,7 @@ class DenseKeys:
                 if x.dot(x) < _SURELY_SOUND:
                     return key
             else:
-                # Right after a wait for the disk one large number takes a third of the time that BLAS does.
+                # Right after a wait for the disk one large number takes less time than BLAS does.
                 exponents, excess, carries = self._lanes
                 if not (int.from_bytes(key, sys.byteorder) & exponents) + excess & carries:
                     return key
