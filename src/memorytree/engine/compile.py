@@ -138,27 +138,26 @@ class _HelperCompiler(Compiler):  # type: ignore[misc]
 HELPER = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": _HelperCompiler, **OPTIONS}
 
 
-def _date_of_sources() -> tuple[tuple[str, int, int], ...]:
-    """Name, date and size of every file that kernels are made of."""
-    here = Path(__file__).parent
-    files = sorted(
-        file for room in ("engine", "estimators", "routing", "scoring") for file in (here.parent / room).glob("*.py")
-    )
+def _date_of_sources(*rooms: str) -> tuple[tuple[str, int, int], ...]:
+    """Name, date and size of every source file of some packages."""
+    files = sorted(file for room in rooms for file in (Path(__file__).parents[1] / room).glob("*.py"))
     return tuple((file.name, file.stat().st_mtime_ns, file.stat().st_size) for file in files)
 
 
-_SOURCES = _date_of_sources()
+_ENGINE = _date_of_sources("engine", "routing", "scoring")
+_ESTIMATORS = _ENGINE + _date_of_sources("estimators")
 
 
 def _kept_on_disk(dispatcher: Any) -> Any:
-    """Let cached machine code go stale when any source changes.
+    """Invalidate cached machine code when any source that it can be made of changes.
 
     Numba itself looks only at the file of the outermost function, and would go on running old helpers inside a kernel, over
     arrays whose layout may have changed.
     """
     dispatcher.enable_caching()
     file = dispatcher._cache._cache_file
-    file._source_stamp = (file._source_stamp, _SOURCES)
+    sources = _ESTIMATORS if ".estimators." in dispatcher.py_func.__module__ else _ENGINE
+    file._source_stamp = (file._source_stamp, sources)
     return dispatcher
 
 
