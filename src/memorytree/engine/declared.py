@@ -142,9 +142,9 @@ def cut(tree, node, order, first, last, sides, settle):
     """
 
 
-def seek(tree, x, prepared, beam, excluded, best_rows, best, i, traces):
-    """Find the memories that fit x best, as far as a search of this breadth does; returns how many places are filled. The
-    way from the root is written into row i of `traces`, if it has rows."""
+def seek(tree, x, prepared, beam, excluded, best_rows, best):
+    """Find the memories that fit x best by a search of this breadth, into the sorted lists `best_rows` and `best`; returns
+    the length of the lists."""
 
 
 def reserve_neighbours(tree):

@@ -49,14 +49,13 @@ DONE, REGROW, REMOVE, CLOSE_GAPS = 0, 1, 2, 3
 
 
 @kernel
-def compare_rows(tree, X, first, last, ids, scores):
-    """How well the keys of some memories fit rows first .. last - 1; -inf for those that are not there."""
-    for i in range(first, last):
+def score_rows(tree, X, ids, scores):
+    """The scores of the memories ids[i] for row i; -inf for ids that are not stored."""
+    for i in range(ids.shape[0]):
         prepared = prepare(tree, row_of(tree, X, i))
         for j in range(ids.shape[1]):
             row = layout.row_of_id(tree, ids[i, j])
-            found = -np.inf if row == NONE else score(tree, dissimilarity(tree, tree.rows[row, SLOT], prepared))
-            scores[i - first, j] = found
+            scores[i, j] = -np.inf if row == NONE else score(tree, dissimilarity(tree, tree.rows[row, SLOT], prepared))
 
 
 @helper
@@ -180,59 +179,65 @@ def next_too_full(tree, node):
 
 
 @kernel
-def query_rows(tree, X, first, last, bounds, excluded, ids, scores, traces):
-    """Follow the routers to one leaf, for rows first .. last - 1; k is the width of `ids`.
+def query_rows(tree, X, rows, excluded, answer):
+    """Answer the queries of rows = (start, stop) from one leaf each.
 
-    excluded[bounds[i]:bounds[i + 1]] are left out of row i; traces may have no rows.
+    Args:
+        X: a batch of keys.
+        rows: the first row to answer and the one behind the last.
+        excluded: (bounds, ids); ids[bounds[i] : bounds[i + 1]] are left out of row i.
+        answer: (ids, scores) of shape (stop - start, k), which are filled.
     """
+    (start, stop), (bounds, out), (ids, scores) = rows, excluded, answer
     best_rows, best = blank(ids.shape[1], np.int64), blank(ids.shape[1], np.float64)
-    path = search.PLACES + 2 * ids.shape[1]
-    for i in range(first, last):
+    for i in range(start, stop):
         x = row_of(tree, X, i)
-        leaf, _ = search.follow(tree, x, i, traces, path)
-        out = excluded[bounds[i] : bounds[i + 1]]
-        found = search.offer_leaf(tree, leaf, x, prepare(tree, x), out, best_rows, best, np.int64(0))
-        search.report(tree, i, found, best_rows, best, ids, scores, traces)
+        leaf, _ = search.find_path(tree, x)
+        left_out = out[bounds[i] : bounds[i + 1]]
+        found = search.offer_leaf(tree, leaf, x, prepare(tree, x), left_out, (best_rows, best), np.int64(0))
+        search.report(tree, i - start, found, best_rows, best, ids, scores)
 
 
 @kernel
-def beam_rows(tree, X, first, last, bounds, excluded, ids, scores, traces, beam):
-    """The same by a search of this breadth."""
+def beam_rows(tree, X, rows, excluded, answer, beam):
+    """`query_rows` by a search of this breadth."""
+    (start, stop), (bounds, out), (ids, scores) = rows, excluded, answer
     best_rows, best = blank(ids.shape[1], np.int64), blank(ids.shape[1], np.float64)
-    for i in range(first, last):
+    for i in range(start, stop):
         x = row_of(tree, X, i)
-        out = excluded[bounds[i] : bounds[i + 1]]
-        found = seek(tree, x, prepare(tree, x), beam, out, best_rows, best, i, traces)
-        search.report(tree, i, found, best_rows, best, ids, scores, traces)
+        found = seek(tree, x, prepare(tree, x), beam, out[bounds[i] : bounds[i + 1]], best_rows, best)
+        search.report(tree, i - start, found, best_rows, best, ids, scores)
 
 
 @kernel
-def explore_rows(tree, X, first, last, bounds, excluded, ids, scores, traces, beam, explore, draw):
-    """The same with exploration (Algorithm 2); row i takes the random numbers of draw + i, and traces must have its row."""
+def explore_rows(tree, X, rows, excluded, answer, decisions, exploration):
+    """`query_rows` with exploration = (beam, epsilon, draw), Algorithm 2; row i uses the random stream of draw + i.
+
+    `decisions` has a row for each answer, filled with EXPLOIT and NONE.
+    """
+    (start, stop), (bounds, out), (ids, scores), (beam, epsilon, draw) = rows, excluded, answer, exploration
     best_rows, best = blank(ids.shape[1], np.int64), blank(ids.shape[1], np.float64)
-    path = search.PLACES + 2 * ids.shape[1]
-    for i in range(first, last):
+    for i in range(start, stop):
         x = row_of(tree, X, i)
-        out = excluded[bounds[i] : bounds[i + 1]]
+        left_out = out[bounds[i] : bounds[i + 1]]
         stream = seeded(tree.settings.seed, draw + i)
         prepared = prepare(tree, x)
-        if uniform(stream) >= explore:
-            found = seek(tree, x, prepared, beam, out, best_rows, best, i, traces)
+        if uniform(stream) >= epsilon:
+            found = seek(tree, x, prepared, beam, left_out, best_rows, best)
         else:
-            leaf, steps = search.follow(tree, x, i, traces, path)
-            found = search.explore_from(tree, x, prepared, leaf, steps, stream, out, best_rows, best, i, traces)
-        search.report(tree, i, found, best_rows, best, ids, scores, traces)
+            found = search.explore(tree, x, prepared, stream, left_out, (best_rows, best), decisions[i - start])
+        search.report(tree, i - start, found, best_rows, best, ids, scores)
 
 
 @kernel
-def update_rows(tree, X, traces, ids, rewards, progress, counts, last):
-    """Learn from the rewards of queries up to last - 1 (NaN: none observed); for each query lines 1-7 of Algorithm 3 for
-    every rewarded hit, then d reroutes. counts gains (learned, skipped because the node has gone).
+def reward_rows(tree, X, decisions, ids, rewards, progress, counts):
+    """Learn from the rewards of queries (NaN: not observed): for each query lines 1-7 of Algorithm 3 for every rewarded hit,
+    then d reroutes. progress[0] counts the steps done; counts gains (learned, skipped because the node has been removed).
 
     Returns NONE, or a node to regrow before calling again.
     """
     steps = 1 + tree.settings.reroutes
-    while progress[0] < last * steps:
+    while progress[0] < ids.shape[0] * steps:
         i = progress[0] // steps
         now = progress[0] % steps
         progress[0] += 1
@@ -242,9 +247,9 @@ def update_rows(tree, X, traces, ids, rewards, progress, counts, last):
                     continue
                 if rewards[i, j] > 0:
                     layout.refresh(tree, ids[i, j])
-                if traces[i, search.BRANCH] == search.AT_NODE:
-                    node, generation = traces[i, search.EXPLORED], traces[i, search.EXPLORED_GENERATION]
-                    right = traces[i, search.ACTION] == 1
+                if decisions[i, search.BRANCH] == search.AT_NODE:
+                    node, generation = decisions[i, search.NODE], decisions[i, search.GENERATION_OF_NODE]
+                    right = decisions[i, search.ACTION] == 1
                     alive = 0 <= node < tree.counters[NODES] and tree.nodes[node, GENERATION] == generation
                     if not alive or tree.nodes[node, LEFT] == NONE:
                         counts[1] += 1

@@ -16,7 +16,7 @@ from memorytree.engine import declared
 from memorytree.engine.compile import blank, body_for, helper, prefetch
 from memorytree.engine.declared import dissimilarities, dissimilarity
 from memorytree.engine.dense import grown
-from memorytree.engine.search import FRONTIER, PLACES, down_from_top, follow, is_excluded, offer_row, search_beam
+from memorytree.engine.search import FRONTIER, down_from_top, is_excluded, offer_row, search_beam
 from memorytree.engine.state import COUNT, EQUAL, LEAF, LEFT, NODES, NONE, ROOT, SLOT, START
 
 # A new memory looks for its neighbours from this many leaves and with so many in mind, and takes up with half as many as it
@@ -384,9 +384,7 @@ def renumber_neighbours(tree, row, new):
 
 
 @body_for(declared.seek, "neighbourly")
-def seek(tree, x, prepared, beam, excluded, best_rows, best, i, traces):
-    if traces.shape[0]:
-        follow(tree, x, i, traces, PLACES + 2 * best.shape[0])
+def seek(tree, x, prepared, beam, excluded, best_rows, best):
     if beam > tree.counters[NODES] // 2:  # as many as there are leaves: look into each
         return search_beam(tree, x, prepared, beam, excluded, best_rows, best)
     room = room_for(tree.neighbours.shape[1], 2 * beam, leaves_for(beam))

@@ -85,8 +85,8 @@ def step_terms(lists, touched, count):
 
 
 @kernel
-def learn_rows(tree, lists, X, ids, rewards, first, last):
-    """Learn the importance of terms from the rewards of queries first .. last - 1 (NaN: none observed).
+def learn_rows(tree, lists, X, ids, rewards):
+    """Learn the importance of terms from the rewards of queries (NaN: none observed).
 
     With p the softmax of the cosines (times `temperature`) of the memories that were returned, and t the part of it that was
     rewarded, the gradient of each cosine is p - t. Rewarded memories become the last to be forgotten. Returns from how many
@@ -97,7 +97,7 @@ def learn_rows(tree, lists, X, ids, rewards, first, last):
     cosines, lengths, pulls = blank(k, np.float64), blank(k, np.float64), blank(k, np.float64)
     room = blank(0, np.int32)
     learned = 0
-    for i in range(first, last):
+    for i in range(ids.shape[0]):
         n, most, lowest, highest = 0, 1, 1.0, 0.0
         for j in range(k):
             if np.isnan(rewards[i, j]):

@@ -18,7 +18,7 @@ from memorytree.engine.lists import (
     term_of,
 )
 from memorytree.engine.rng import below, seeded, uniform
-from memorytree.engine.search import AT_LEAF, BRANCH, EXPLOIT, EXPLORED, EXPLORED_GENERATION, STEPS
+from memorytree.engine.search import AT_LEAF, BRANCH, GENERATION_OF_NODE, NODE
 from memorytree.engine.sparse import NEAR, SMALLEST_TABLE, entries, place_in
 from memorytree.engine.state import MEMORIES, NEWEST, NONE, OLDER, SLOT
 
@@ -259,13 +259,14 @@ def fill_up(tree, lists, x, prepared, excluded, best_rows, best, found):
 
 
 @kernel
-def query_rows(tree, lists, X, first, last, bounds, excluded, ids, scores, traces, beam, explore, draw):
+def query_rows(tree, lists, X, request, excluded, answer, decisions):
     """Answer rows first .. last - 1: read the lists of the heaviest terms, score the most promising candidates exactly. If
     the beam is 0, as much is read as if it were 1, and scores are what candidates promise.
 
     With probability `explore` one of the lists, at random, gives way to the heaviest that would not have been read; the
     trace says so as a leaf explored, and which term it was.
     """
+    (first, last, beam, explore, draw), (bounds, left_out), (ids, scores) = request, excluded, answer
     memories, exact = tree.counters[MEMORIES], beam > 0
     beam = max(min(beam, memories + 1), 1)
     best_rows, best = blank(ids.shape[1], np.int64), blank(ids.shape[1], np.float64)
@@ -278,18 +279,12 @@ def query_rows(tree, lists, X, first, last, bounds, excluded, ids, scores, trace
         terms, weights = known_terms(lists, x)
         prepared = prepare(tree, lists, x, terms, weights)
         order, number = choose_lists(tree, lists, terms, weights, beam)
-        if traces.shape[0]:
-            traces[i, BRANCH], traces[i, STEPS] = EXPLOIT, 0
         if explore > 0 and order.shape[0] > number:
             stream = seeded(tree.settings.seed, draw + i)
             if uniform(stream) < explore:
                 swapped = below(stream, number)
-                if traces.shape[0]:
-                    traces[i, BRANCH], traces[i, EXPLORED], traces[i, EXPLORED_GENERATION] = (
-                        AT_LEAF,
-                        terms[order[swapped]],
-                        0,
-                    )
+                decision = decisions[i - first]
+                decision[BRANCH], decision[NODE], decision[GENERATION_OF_NODE] = AT_LEAF, terms[order[swapped]], 0
                 order[swapped] = order[number]
         entries = min(entries_in(lists, x, terms, order, number), memories) + 1
         if 2 * entries > rows.shape[0]:
@@ -305,7 +300,7 @@ def query_rows(tree, lists, X, first, last, bounds, excluded, ids, scores, trace
             found = add_list(lists, term, term_weight(tree, lists, term) * weights[order[j]], rows, sums, used, found)
         if x[0].shape[0] == 0:
             found = add_list(lists, np.int64(NO_FEATURE), np.float32(0), rows, sums, used, found)
-        out = excluded[bounds[i] : bounds[i + 1]]
+        out = left_out[bounds[i] : bounds[i + 1]]
         for id in out:
             row = layout.row_of_id(tree, id)
             if row != NONE:
@@ -329,19 +324,19 @@ def query_rows(tree, lists, X, first, last, bounds, excluded, ids, scores, trace
                 found = search.offer_row(tree, candidates[j], x, badness, best_rows, best, found)
         if found < best.shape[0]:
             found = fill_up(tree, lists, x, prepared, out, best_rows, best, found)
-        search.report(tree, i, found, best_rows, best, ids, scores, traces)
+        search.report(tree, i - first, found, best_rows, best, ids, scores)
 
 
 @kernel
-def compare_rows(tree, lists, X, first, last, ids, scores):
-    """How well the keys of some memories fit rows first .. last - 1; -inf for those that are not there."""
-    for i in range(first, last):
+def score_rows(tree, lists, X, ids, scores):
+    """The scores of the memories ids[i] for row i; -inf for ids that are not stored."""
+    for i in range(ids.shape[0]):
         x = row_of(tree, X, i)
         terms, weights = known_terms(lists, x)
         prepared = prepare(tree, lists, x, terms, weights)
         for j in range(ids.shape[1]):
             row = layout.row_of_id(tree, ids[i, j])
-            scores[i - first, j] = -np.inf
+            scores[i, j] = -np.inf
             if row != NONE:
                 badness = weighed_dissimilarity(tree, tree.rows[row, SLOT], prepared, lists)
-                scores[i - first, j] = score(tree, badness)
+                scores[i, j] = score(tree, badness)

@@ -245,15 +245,12 @@ def take_up(tree, lists, row, x, reward):
 
 
 @kernel
-def insert_rows(tree, lists, X, ids, progress, last, removed, offering):
+def insert_rows(tree, lists, X, ids, progress, last, removed):
     """Insert rows from progress[0] up to last - 1; ids[i] is the id to take or NONE, and afterwards the id taken.
 
-    Rows of `removed` become (row, id) of the memories that had to go; returns how many. Without `offering` the tree is
-    empty, and the lists are left to `rebuild`.
+    Rows of `removed` become (row, id) of the memories that had to go; returns how many.
     """
     gone = 0
-    if not offering:
-        make_room(tree, X[0][last] - X[0][progress[0]], 0)
     while progress[0] < last:
         i = progress[0]
         if ids[i] == NONE:
@@ -264,13 +261,24 @@ def insert_rows(tree, lists, X, ids, progress, last, removed, offering):
             removed[gone, 0], removed[gone, 1] = i, obstacle
             gone += 1
         row = store(tree, lists, ids[i], row_of(tree, X, i))
-        if offering:
-            offer(tree, lists, row)
+        offer(tree, lists, row)
         # After every row, so that a batch leaves what a loop would.
         if kernels.has_gaps(tree):
             kernels.close_gaps(tree)
         progress[0] += 1
     return gone
+
+
+@kernel
+def fill_rows(tree, lists, X, ids):
+    """Store rows, with different ids, in an empty tree; the lists are left to `rebuild`."""
+    make_room(tree, X[0][ids.shape[0]] - X[0][0], 0)
+    for i in range(ids.shape[0]):
+        if ids[i] == NONE:
+            ids[i] = tree.counters[NEXT_ID]
+        store(tree, lists, ids[i], row_of(tree, X, i))
+        if kernels.has_gaps(tree):
+            kernels.close_gaps(tree)
 
 
 @kernel
@@ -282,10 +290,10 @@ def remove(tree, lists, id):
 
 
 @kernel
-def take_up_rows(tree, lists, X, ids, rewards, first, last):
-    """Let memories learn the terms of queries first .. last - 1 by their rewards; returns how many queries earned any."""
+def take_up_rows(tree, lists, X, ids, rewards):
+    """Let memories learn the terms of queries by their rewards; returns how many queries earned any."""
     earned = 0
-    for i in range(first, last):
+    for i in range(ids.shape[0]):
         x = row_of(tree, X, i)
         highest = 0.0
         for j in range(ids.shape[1]):

@@ -1,4 +1,4 @@
-"""Memories that were rewarded together, as groups: what routers learn from rewards."""
+"""Groups of memories that were rewarded together, from which routers learn."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterable
 import numpy as np
 
 
-class Links:
-    """Groups of ids. Joining two groups moves the members of the smaller one.
+class RewardGroups:
+    """Disjoint groups of ids. Joining two groups moves the members of the smaller one.
 
-    >>> links = Links()
-    >>> links.join([1, 2]), links.join([3, 4]), links.join([2, 4]), links.forget(2)
+    >>> groups = RewardGroups()
+    >>> groups.join([1, 2]), groups.join([3, 4]), groups.join([2, 4]), groups.discard(2)
     (None, None, None, None)
-    >>> links.pairs().tolist()
+    >>> groups.pairs().tolist()
     [[1, 0], [3, 0], [4, 0]]
     """
 
@@ -25,7 +25,7 @@ class Links:
         self._next = 1 + max(self._members, default=-1)
 
     def join(self, ids: Iterable[int]) -> None:
-        """These belong together; one alone belongs to nobody."""
+        """Put these ids into one group; a single id is ignored."""
         ids = list(ids)
         if len(ids) < 2:
             return
@@ -37,22 +37,22 @@ class Links:
         moving = set(ids).union(*(self._members.pop(group) for group in known[1:]))
         self._members[known[0]] |= moving
         self._group.update(dict.fromkeys(moving, known[0]))
-        self._give_back()
+        self._reuse_numbers()
 
-    def forget(self, id: int) -> None:
-        """A memory has gone."""
+    def discard(self, id: int) -> None:
+        """Remove an id, if it is in a group."""
         if id in self._group:
             group = self._group.pop(id)
             self._members[group].discard(id)
             if not self._members[group]:
                 del self._members[group]
-                self._give_back()
+                self._reuse_numbers()
 
-    def _give_back(self) -> None:
-        """Numbers behind the last group are free again, as they are for who has only read the pairs."""
+    def _reuse_numbers(self) -> None:
+        """Free the numbers behind the last group, so that the next number depends only on the pairs, as after loading."""
         while self._next > 0 and self._next - 1 not in self._members:
             self._next -= 1
 
     def pairs(self) -> np.ndarray:
-        """(id, group) of all that belong to one."""
+        """(id, group) of all ids in groups, an array (n, 2)."""
         return np.array(sorted(self._group.items()), np.int64).reshape(-1, 2)
