@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from memorytree.engine.state import (
+from memorytree.engine.arrays import (
     COUNT,
     FREE_NODE,
     IDS,
@@ -73,8 +73,9 @@ def check_arrays(arrays: dict[str, np.ndarray], sparse: bool, learns: bool) -> N
         _require(len(arrays["routers"]) == len(nodes), "as many routers as nodes")
         _require(not learns or len(arrays["squares"]) == len(nodes), "as many squares as nodes")
     if "neighbours" in arrays:
-        _require(len(arrays["neighbours"]) == len(arrays["reaches"]) == len(arrays["row_ids"]), "as many lists as rows")
-        _check_neighbours(arrays["neighbours"][:n], arrays["reaches"][:n])
+        neighbours, link_distances = arrays["neighbours"], arrays["link_distances"]
+        _require(len(neighbours) == len(link_distances) == len(arrays["row_ids"]), "as many lists as rows")
+        _check_neighbours(neighbours[:n], link_distances[:n])
 
 
 def _require(truth: Any, what: str) -> None:
@@ -156,14 +157,14 @@ def _check_order_of_use(arrays: dict[str, np.ndarray], n: int) -> None:
             _require(np.array_equal(back[there[linked]], linked), "the order of use is the same both ways")
 
 
-def _check_neighbours(neighbours: np.ndarray, reaches: np.ndarray) -> None:
+def _check_neighbours(neighbours: np.ndarray, link_distances: np.ndarray) -> None:
     """Neighbours know each other, at the same reach; lists begin with the nearest and have no gaps."""
     n, known = len(neighbours), neighbours != NONE
     _require(np.all((neighbours >= NONE) & (neighbours < n)), "neighbours are memories")
     _require(np.all(known[:, :-1] >= known[:, 1:]), "lists of neighbours have no gaps")
-    _require(np.all(~known[:, 1:] | (reaches[:, :-1] <= reaches[:, 1:])), "the nearest neighbour comes first")
+    _require(np.all(~known[:, 1:] | (link_distances[:, :-1] <= link_distances[:, 1:])), "the nearest neighbour comes first")
     rows, places = np.nonzero(known)
-    others, lengths = neighbours[rows, places].astype(np.int64), reaches[rows, places]
+    others, lengths = neighbours[rows, places].astype(np.int64), link_distances[rows, places]
     _require(np.all(rows != others), "nobody is a neighbour of itself")
     there, back = np.lexsort((others, rows)), np.lexsort((rows, others))
     pairs = rows[there] * n + others[there]

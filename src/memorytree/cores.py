@@ -15,10 +15,10 @@ import numpy as np
 
 from memorytree import options
 from memorytree.engine import kernels
+from memorytree.engine.arrays import LABEL, NONE, SLOT, Settings, max_neighbours
 from memorytree.engine.core import NO_TRACES, ONE_LEAF, AnyCore, Core
 from memorytree.engine.merge import merge_rows
 from memorytree.engine.search import BRANCH, EXPLOIT, EXPLORED, EXPLORED_GENERATION
-from memorytree.engine.state import LABEL, NONE, SLOT, Settings, room_for_neighbours
 from memorytree.errors import InvalidOption
 from memorytree.routing import Terms, TermsCore, principal
 from memorytree.scoring import Cosine, Distance, Linear, Tfidf, Values, cosine, distance, metric, values
@@ -152,7 +152,7 @@ def make(
     """What stands behind a tree with these options; a routing that was settled earlier may be given."""
     routing = routing or options.routing_of(settings, sparse)
     basic, scorer = options.settings_of(settings, routing), options.scorer_of(settings)
-    if isinstance(routing, Terms) and routing.uptake and not isinstance(scorer, Distance | Cosine | Tfidf):
+    if isinstance(routing, Terms) and routing.expansion and not isinstance(scorer, Distance | Cosine | Tfidf):
         raise InvalidOption("keys take up queries only where the scorer looks at nothing else: distance, cosine or tfidf")
     if isinstance(scorer, Metric):
         if sparse:
@@ -172,7 +172,7 @@ def make(
         if settings["trees"] or isinstance(routing, Terms):
             raise InvalidOption("a forest or term lists need one of these scorers: distance, cosine, metric, values")
         if isinstance(scorer, Linear):
-            if room_for_neighbours(routing):
+            if max_neighbours(routing):
                 raise InvalidOption("weights of a linear scorer say nothing of who is near: it needs another routing")
             return LinearCore.make(sparse, dimension, basic, routing, scorer)
         return ScoredCore(Core(sparse, dimension, basic, routing, distance()), scorer, features)

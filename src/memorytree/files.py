@@ -15,9 +15,9 @@ import numpy as np
 
 from memorytree.checks import check_arrays
 from memorytree.cores import make
-from memorytree.engine import state as engine_state
+from memorytree.engine import arrays as engine_state
+from memorytree.engine.arrays import NONE, USED
 from memorytree.engine.core import Core
-from memorytree.engine.state import NONE, USED
 from memorytree.errors import DamagedFile, InvalidOption
 from memorytree.keys import DenseKeys, NamedKeys, SparseKeys
 from memorytree.links import Links

@@ -9,8 +9,7 @@ import numpy as np
 
 from memorytree.cores import LearnedCore
 from memorytree.engine import kernels
-from memorytree.engine.core import NO_TRACES, NOBODY
-from memorytree.engine.state import (
+from memorytree.engine.arrays import (
     COUNT,
     LEFT,
     MISTAKES,
@@ -19,8 +18,9 @@ from memorytree.engine.state import (
     RIGHT,
     ROOT,
     UPDATES,
-    room_for_neighbours,
+    max_neighbours,
 )  # fmt: skip
+from memorytree.engine.core import NO_TRACES, NOBODY
 from memorytree.hits import Hit
 from memorytree.keys import DenseKeys
 from memorytree.routing import TermsCore
@@ -212,7 +212,7 @@ def explain(tree: Any, x: Any, k: int, beam: int) -> Explanation:
             by_angle = isinstance(core.scorer, Cosine) or keys is not tree._keys
             parts = _parts(keys, row, core.arrays(), slot, score if by_angle else None)
         candidates.append(Candidate(Hit(id, tree._values[id], score), parts))
-    went_on = room_for_neighbours(core.routing) > 0 and len(steps) > 0  # a single leaf holds all there is
+    went_on = max_neighbours(core.routing) > 0 and len(steps) > 0  # a single leaf holds all there is
     return Explanation(tuple(steps), node, int(nodes[node, COUNT]), tuple(candidates), went_on)
 
 

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from memorytree.engine.arrays import NONE, Settings
 from memorytree.engine.core import NOBODY
-from memorytree.engine.state import NONE, Settings
 from memorytree.errors import InvalidKey, InvalidOption, InvalidReward
 from memorytree.routing import Paper, Principal, Terms, paper, principal, terms
 from memorytree.scoring import Linear, Metric, Scorer, Values, cosine, distance, linear, metric, tfidf, values
@@ -76,7 +76,7 @@ def check(options: dict[str, Any]) -> dict[str, Any]:
         raise InvalidOption('routing="terms" has no trees to make a forest of: use MemoryTree')
     if isinstance(routing, Terms) and not _are_sound(routing):
         raise InvalidOption(
-            "the settings of term lists are positive numbers, breadth, scored and homes at least 1, uptake from 0 to 1: "
+            "the settings of term lists are positive numbers, breadth, scored and homes at least 1, expansion from 0 to 1: "
             f"{routing}"
         )
     if isinstance(routing, Principal) and routing.neighbours != 0:
@@ -109,9 +109,9 @@ def _is_for_many(scorer: Any) -> bool:
 
 
 def _are_sound(routing: Terms) -> bool:
-    positive = routing[: Terms._fields.index("uptake")]
+    positive = routing[: Terms._fields.index("expansion")]
     at_least_one = min(routing.breadth, routing.scored, routing.homes) >= 1
-    return all(0 < value < MOST for value in positive) and at_least_one and 0 <= routing.uptake <= 1
+    return all(0 < value < MOST for value in positive) and at_least_one and 0 <= routing.expansion <= 1
 
 
 def routing_of(options: dict[str, Any], sparse: bool) -> Paper | Principal | Terms:

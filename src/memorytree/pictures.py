@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from memorytree.engine.lists import NO_FEATURE, arrays_of
-from memorytree.engine.state import COUNT, LEFT, NONE, RIGHT, ROOT
+from memorytree.engine.arrays import COUNT, LEFT, NONE, RIGHT, ROOT
+from memorytree.engine.terms.lists import NO_FEATURE, arrays_of
 from memorytree.routing import TermsCore
 
 # Term lists have no levels: for each that is asked for, so many terms are shown.

@@ -17,9 +17,9 @@ from typing import Any, Self
 import numpy as np
 
 from memorytree import files, options
+from memorytree.engine.arrays import NONE
 from memorytree.engine.core import NO_TRACES, NOBODY
 from memorytree.engine.search import HITS, PLACES, STEPS
-from memorytree.engine.state import NONE
 from memorytree.errors import InvalidOption
 from memorytree.hits import HitMatrix, Hits, blank_trace
 from memorytree.inspection import Explanation, Stats, explain, measure

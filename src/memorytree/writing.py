@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from memorytree import cores, options
-from memorytree.engine.state import LINKED, NONE
+from memorytree.engine.arrays import LINKED, NONE
 from memorytree.errors import InvalidOption, InvalidReceipt, UnknownId
 from memorytree.hits import HitMatrix, Hits, Receipt, blank_trace
 from memorytree.keys import NO_KEYS, kind_for

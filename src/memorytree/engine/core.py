@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from memorytree.engine import grow, kernels, state
-from memorytree.engine.state import (
+from memorytree.engine import arrays as tree_arrays
+from memorytree.engine import building, kernels
+from memorytree.engine.arrays import (
     COUNT,
     MEMORIES,
     NONE,
@@ -77,12 +78,12 @@ class Core(AnyCore):
         self.settings = settings
         self.routing = routing
         self.scorer = scorer
-        self.adopt(arrays or state.empty(sparse, dimension, settings, routing))
+        self.adopt(arrays or tree_arrays.empty(sparse, dimension, settings, routing))
 
     def adopt(self, arrays: dict[str, np.ndarray]) -> None:
         """Be the tree that these arrays are; it then owns them."""
         self.counters = arrays["counters"]
-        self.tree = state.make(self.sparse, self.settings, self.routing, self.scorer, arrays)
+        self.tree = tree_arrays.make(self.sparse, self.settings, self.routing, self.scorer, arrays)
 
     @property
     def parts(self) -> dict[str, Core]:
@@ -100,15 +101,15 @@ class Core(AnyCore):
     @property
     def dimension(self) -> int:
         """Number of features of a dense key."""
-        return int(self.counters[state.DIMENSION])
+        return int(self.counters[tree_arrays.DIMENSION])
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Views of the arrays, valid until the next write."""
-        return state.arrays_of(self.tree)
+        return tree_arrays.arrays_of(self.tree)
 
     def arrays_in_use(self) -> dict[str, np.ndarray]:
         """The same without the room for growth."""
-        used = {name: int(self.counters[counter]) for name, counter in state.USED.items()}
+        used = {name: int(self.counters[counter]) for name, counter in tree_arrays.USED.items()}
         return {name: array[: used.get(name)] for name, array in self.arrays().items()}
 
     def place_of(self, id: int) -> tuple[dict[str, np.ndarray], int]:
@@ -155,7 +156,7 @@ class Core(AnyCore):
 
     def regrow(self, node: int) -> None:
         """Build the subtree below a node anew."""
-        grow.regrow(self.tree, node, False)
+        building.rebuild_subtree(self.tree, node, False)
 
     def label(self, ids: np.ndarray, labels: np.ndarray) -> None:
         """Give memories labels (numbers): cuts that are made from now on keep equal ones together."""
@@ -163,7 +164,7 @@ class Core(AnyCore):
 
     def fill(self, X: Any, ids: np.ndarray, labels: np.ndarray | None = None) -> None:
         """Put all rows into this empty tree and grow it top-down."""
-        if state.room_for_neighbours(self.routing):
+        if tree_arrays.max_neighbours(self.routing):
             # Memories get to know each other as they come, while those that are there lie close together.
             progress = np.zeros(1, np.int64)
             while (node := self.insert(X, ids, progress, len(ids), [])) != NONE:
@@ -172,7 +173,7 @@ class Core(AnyCore):
             kernels.fill(self.tree, X, ids)
         if labels is not None:
             self.label(ids, labels)
-        grow.regrow(self.tree, self.counters[ROOT], True)
+        building.rebuild_subtree(self.tree, self.counters[ROOT], True)
 
     def remove(self, id: int) -> int:
         """Remove a memory that is there. Returns NONE, or a node whose regrowing takes long and is left to the caller."""
@@ -218,7 +219,7 @@ class Core(AnyCore):
         if not len(self):
             return
         if self.routing.rebuilds:
-            grow.regrow(self.tree, self.counters[ROOT], True)
+            building.rebuild_subtree(self.tree, self.counters[ROOT], True)
         else:
             self.reroute(passes * len(self))
             self.sweep()
@@ -228,7 +229,7 @@ class Core(AnyCore):
         moved = kernels.sweep(self.tree)
         node = 0
         while (node := kernels.next_too_full(self.tree, node)) != NONE:
-            grow.regrow(self.tree, node, True)
+            building.rebuild_subtree(self.tree, node, True)
             node += 1
         self._tidy()
         return int(moved)
@@ -250,7 +251,7 @@ class Core(AnyCore):
         first, last = rows
         if explore > 0:
             kernels.explore_rows(self.tree, X, first, last, bounds, excluded, ids, scores, traces, beam, explore, draw)
-        elif beam > 1 or state.room_for_neighbours(self.routing):
+        elif beam > 1 or tree_arrays.max_neighbours(self.routing):
             kernels.beam_rows(self.tree, X, first, last, bounds, excluded, ids, scores, traces, beam)
         else:
             kernels.query_rows(self.tree, X, first, last, bounds, excluded, ids, scores, traces)

@@ -6,26 +6,8 @@ Where a subtree must be regrown, a writing kernel stops and returns that node; t
 
 import numpy as np
 
-from memorytree.engine import dense, grow, layout, neighbours, search, sparse  # noqa: F401  (they give the declared functions their bodies)
-from memorytree.engine.compile import blank, helper, kernel
-from memorytree.engine.declared import (
-    dissimilarity,
-    keys_apart,
-    learn_from_reward,
-    leave_neighbours,
-    lift_random,
-    load_key,
-    meet_neighbours,
-    move_from,
-    note_key,
-    prepare,
-    row_of,
-    score,
-    seek,
-)
-from memorytree.engine.rng import seeded, uniform
-from memorytree.engine.route import descend, margin
-from memorytree.engine.state import (
+from memorytree.engine import building, dense, graph_search, neighbours, search, sparse, storage  # noqa: F401  (they give the declared functions their bodies)
+from memorytree.engine.arrays import (
     COUNT,
     GENERATION,
     LABEL,
@@ -44,6 +26,25 @@ from memorytree.engine.state import (
     SLOTS,
     START,
 )  # fmt: skip
+from memorytree.engine.dispatch import (
+    detach_keys,
+    key_distance,
+    learn_from_reward,
+    link_row,
+    load_key,
+    move_detached_key,
+    pop_random,
+    prepare,
+    record_key,
+    row_of,
+    score,
+    search_tree,
+    unlink_row,
+)
+from memorytree.engine.hash_map import row_of_id
+from memorytree.engine.jit import blank, helper, kernel
+from memorytree.engine.rng import seeded, uniform
+from memorytree.engine.routing import descend, margin
 
 DONE, REGROW, REMOVE, CLOSE_GAPS = 0, 1, 2, 3
 
@@ -54,8 +55,8 @@ def compare_rows(tree, X, first, last, ids, scores):
     for i in range(first, last):
         prepared = prepare(tree, row_of(tree, X, i))
         for j in range(ids.shape[1]):
-            row = layout.row_of_id(tree, ids[i, j])
-            found = -np.inf if row == NONE else score(tree, dissimilarity(tree, tree.rows[row, SLOT], prepared))
+            row = row_of_id(tree, ids[i, j])
+            found = -np.inf if row == NONE else score(tree, key_distance(tree, tree.rows[row, SLOT], prepared))
             scores[i - first, j] = found
 
 
@@ -82,17 +83,17 @@ def insert_rows(tree, X, ids, progress, last):
                 return CLOSE_GAPS, np.int64(NONE)
             if ids[i] == NONE:
                 ids[i] = tree.counters[NEXT_ID]
-            obstacle = grow.in_the_way(tree, ids[i])
+            obstacle = building.blocking_id(tree, ids[i])
             if obstacle != NONE:
                 return REMOVE, obstacle
             tree.counters[NEXT_ID] = max(tree.counters[NEXT_ID], ids[i] + 1)
-            row, x = layout.new_row(tree, ids[i]), row_of(tree, X, i)
-            note_key(tree, x)
+            row, x = storage.new_row(tree, ids[i]), row_of(tree, X, i)
+            record_key(tree, x)
         else:
-            row, x = lift_random(tree)
-        node = grow.place(tree, row, x)
+            row, x = pop_random(tree)
+        node = building.place_row(tree, row, x)
         if progress[0] % steps == 0:
-            meet_neighbours(tree, row)
+            link_row(tree, row)
         progress[0] += 1
         if node != NONE:
             return REGROW, node
@@ -104,8 +105,8 @@ def reroute(tree, progress, times):
     """Algorithm 7 until progress[0] counts `times`. Returns NONE, or a node to regrow before calling again."""
     while progress[0] < times and tree.counters[MEMORIES] > 0:
         progress[0] += 1
-        row, x = grow.lift_random(tree)
-        node = grow.place(tree, row, x)
+        row, x = building.pop_random(tree)
+        node = building.place_row(tree, row, x)
         if node != NONE:
             return node
     return np.int64(NONE)
@@ -117,11 +118,11 @@ def replace(tree, X, ids, progress):
     while progress[0] < ids.shape[0]:
         i = progress[0]
         progress[0] += 1
-        row = layout.row_of_id(tree, ids[i])
-        leave_neighbours(tree, row)
-        layout.detach(tree, row)
-        node = grow.place(tree, row, row_of(tree, X, i))
-        meet_neighbours(tree, row)
+        row = row_of_id(tree, ids[i])
+        unlink_row(tree, row)
+        storage.detach_row(tree, row)
+        node = building.place_row(tree, row, row_of(tree, X, i))
+        link_row(tree, row)
         if node != NONE:
             return node
     return np.int64(NONE)
@@ -136,15 +137,15 @@ def fill(tree, X, ids):
             ids[i] = tree.counters[NEXT_ID]
         tree.counters[NEXT_ID] = max(tree.counters[NEXT_ID], ids[i] + 1)
         x = row_of(tree, X, i)
-        note_key(tree, x)
-        layout.append(tree, root, layout.new_row(tree, ids[i]), x)
+        record_key(tree, x)
+        storage.append_row(tree, root, storage.new_row(tree, ids[i]), x)
 
 
 @kernel
 def label(tree, ids, labels):
     """Give memories that are there labels. What was inferred from rewards (LINKED and up) never replaces what was given."""
     for i in range(ids.shape[0]):
-        row = layout.row_of_id(tree, ids[i])
+        row = row_of_id(tree, ids[i])
         if row != NONE and (labels[i] < LINKED or tree.rows[row, LABEL] == NONE or tree.rows[row, LABEL] >= LINKED):
             tree.rows[row, LABEL] = labels[i]
 
@@ -152,10 +153,10 @@ def label(tree, ids, labels):
 @kernel
 def remove(tree, id):
     """Remove a memory. Returns (whether there was one, a node to regrow or NONE)."""
-    row = layout.row_of_id(tree, id)
+    row = row_of_id(tree, id)
     if row == NONE:
         return False, np.int64(NONE)
-    return True, grow.remove_row(tree, row)
+    return True, building.remove_row(tree, row)
 
 
 @kernel
@@ -165,7 +166,7 @@ def sweep(tree):
     for row in range(tree.counters[MEMORIES]):
         leaf = descend(tree, load_key(tree, tree.rows[row, SLOT]), tree.counters[ROOT])
         if leaf != tree.rows[row, LEAF]:
-            grow.move_to_leaf(tree, row, leaf)
+            building.move_to_leaf(tree, row, leaf)
             moved += 1
     return moved
 
@@ -174,7 +175,7 @@ def sweep(tree):
 def next_too_full(tree, node):
     """The first leaf from this node number on that holds too much, or NONE."""
     for leaf in range(node, tree.counters[NODES]):
-        if tree.nodes[leaf, LEFT] == NONE and tree.nodes[leaf, COUNT] > 0 and grow.is_too_full(tree, leaf):
+        if tree.nodes[leaf, LEFT] == NONE and tree.nodes[leaf, COUNT] > 0 and building.is_too_full(tree, leaf):
             return leaf
     return NONE
 
@@ -202,7 +203,7 @@ def beam_rows(tree, X, first, last, bounds, excluded, ids, scores, traces, beam)
     for i in range(first, last):
         x = row_of(tree, X, i)
         out = excluded[bounds[i] : bounds[i + 1]]
-        found = seek(tree, x, prepare(tree, x), beam, out, best_rows, best, i, traces)
+        found = search_tree(tree, x, prepare(tree, x), beam, out, best_rows, best, i, traces)
         search.report(tree, i, found, best_rows, best, ids, scores, traces)
 
 
@@ -217,7 +218,7 @@ def explore_rows(tree, X, first, last, bounds, excluded, ids, scores, traces, be
         stream = seeded(tree.settings.seed, draw + i)
         prepared = prepare(tree, x)
         if uniform(stream) >= explore:
-            found = seek(tree, x, prepared, beam, out, best_rows, best, i, traces)
+            found = search_tree(tree, x, prepared, beam, out, best_rows, best, i, traces)
         else:
             leaf, steps = search.follow(tree, x, i, traces, path)
             found = search.explore_from(tree, x, prepared, leaf, steps, stream, out, best_rows, best, i, traces)
@@ -241,7 +242,7 @@ def update_rows(tree, X, traces, ids, rewards, progress, counts, last):
                 if ids[i, j] == NONE or np.isnan(rewards[i, j]):
                     continue
                 if rewards[i, j] > 0:
-                    layout.refresh(tree, ids[i, j])
+                    storage.mark_used(tree, ids[i, j])
                 if traces[i, search.BRANCH] == search.AT_NODE:
                     node, generation = traces[i, search.EXPLORED], traces[i, search.EXPLORED_GENERATION]
                     right = traces[i, search.ACTION] == 1
@@ -251,8 +252,8 @@ def update_rows(tree, X, traces, ids, rewards, progress, counts, last):
                     elif learn_from_reward(tree, node, row_of(tree, X, i), right, 0.5, rewards[i, j]):
                         counts[0] += 1
         elif tree.counters[MEMORIES] > 0:
-            row, x = lift_random(tree)
-            node = grow.place(tree, row, x)
+            row, x = pop_random(tree)
+            node = building.place_row(tree, row, x)
             if node != NONE:
                 return node
     return np.int64(NONE)
@@ -262,14 +263,14 @@ def update_rows(tree, X, traces, ids, rewards, progress, counts, last):
 def close_gaps(tree):
     """Move all leaves together: afterwards no slot lies between them."""
     counters, nodes = tree.counters, tree.nodes
-    old_slots, old_keys = tree.slots, keys_apart(tree)
+    old_slots, old_keys = tree.slots, detach_keys(tree)
     tree.slots = blank(old_slots.shape[0], np.int32)
     end = 0
     for leaf in range(counters[NODES]):
         if nodes[leaf, LEFT] == NONE and nodes[leaf, ROOM] > 0:
             for i in range(nodes[leaf, COUNT]):
-                move_from(tree, old_keys, nodes[leaf, START] + i, end + i)
-                layout.put(tree, leaf, end + i, old_slots[nodes[leaf, START] + i])
+                move_detached_key(tree, old_keys, nodes[leaf, START] + i, end + i)
+                storage.set_slot(tree, leaf, end + i, old_slots[nodes[leaf, START] + i])
             nodes[leaf, START] = end
             end += nodes[leaf, ROOM]
     counters[SLOTS] = end
@@ -280,7 +281,7 @@ def close_gaps(tree):
 @kernel
 def locate(tree, id):
     """(leaf, slot) of a memory, or (NONE, NONE)."""
-    row = layout.row_of_id(tree, id)
+    row = row_of_id(tree, id)
     if row == NONE:
         return np.int64(NONE), np.int64(NONE)
     return np.int64(tree.rows[row, LEAF]), np.int64(tree.rows[row, SLOT])
@@ -298,4 +299,4 @@ def step_margin(tree, node, X):
 @kernel
 def limit(tree):
     """How many memories a leaf may hold now."""
-    return layout.leaf_limit(tree)
+    return storage.leaf_limit(tree)

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from memorytree.engine import layout
-from memorytree.engine.compile import blank, kernel
+from memorytree.engine.arrays import GENERATION, LEAF, NONE
+from memorytree.engine.hash_map import row_of_id
+from memorytree.engine.jit import blank, kernel
 from memorytree.engine.search import HITS, PLACES, WANTED
-from memorytree.engine.state import GENERATION, LEAF, NONE
 
 
 @kernel
@@ -42,7 +42,7 @@ def merge_rows(first_tree, found, values, first, last, ids, scores, traces):
         if traces.shape[0]:
             traces[i, HITS] = filled
             for j in range(filled):
-                leaf = first_tree.rows[layout.row_of_id(first_tree, ids[i, j]), LEAF]
+                leaf = first_tree.rows[row_of_id(first_tree, ids[i, j]), LEAF]
                 traces[i, PLACES + 2 * j] = leaf
                 traces[i, PLACES + 2 * j + 1] = first_tree.nodes[leaf, GENERATION]
 

@@ -2,13 +2,14 @@
 
 import numpy as np
 
-from memorytree.engine import declared
-from memorytree.engine.compile import blank, body_for, helper
-from memorytree.engine.declared import dissimilarity, key_bits, router_norm, score
-from memorytree.engine.dense import lengthened
+from memorytree.engine import dispatch
+from memorytree.engine.arrays import COUNT, GENERATION, LEAF, LEFT, NONE, PARENT, RIGHT, ROOT, START
+from memorytree.engine.dispatch import key_bits, key_distance, router_norm, score
+from memorytree.engine.heap import pop, push
+from memorytree.engine.jit import blank, body_for, helper
+from memorytree.engine.pool import lengthened
 from memorytree.engine.rng import GAMMA, below, mix
-from memorytree.engine.route import descend, margin
-from memorytree.engine.state import COUNT, GENERATION, LEAF, LEFT, NONE, PARENT, RIGHT, ROOT, START
+from memorytree.engine.routing import descend, margin
 
 # What a query did: it followed the routers, explored the other side of a node, or drew at random from a leaf.
 EXPLOIT, AT_NODE, AT_LEAF = 0, 1, 2
@@ -71,7 +72,7 @@ def offer_leaf(tree, leaf, x, prepared, excluded, best_rows, best, found):
     k = best.shape[0]
     start = np.int64(tree.nodes[leaf, START])
     for slot in range(start, start + tree.nodes[leaf, COUNT]):
-        badness = dissimilarity(tree, slot, prepared)
+        badness = key_distance(tree, slot, prepared)
         if found == k and badness > best[k - 1]:
             continue
         row = tree.slots[slot]
@@ -79,45 +80,6 @@ def offer_leaf(tree, leaf, x, prepared, excluded, best_rows, best, found):
             continue
         found = offer_row(tree, row, x, badness, best_rows, best, found)
     return found
-
-
-@helper
-def push(costs, nodes, size, cost, node):
-    """Add to a binary heap that has room for it, the cheapest on top."""
-    place = size
-    while place > 0 and costs[(place - 1) // 2] > cost:
-        costs[place] = costs[(place - 1) // 2]
-        nodes[place] = nodes[(place - 1) // 2]
-        place = (place - 1) // 2
-    costs[place] = cost
-    nodes[place] = node
-
-
-@helper
-def replace_top(costs, nodes, size, cost, node):
-    """Let another take the place of the top of a heap."""
-    place = 0
-    while True:
-        child = 2 * place + 1
-        if child >= size:
-            break
-        if child + 1 < size and costs[child + 1] < costs[child]:
-            child += 1
-        if costs[child] >= cost:
-            break
-        costs[place] = costs[child]
-        nodes[place] = nodes[child]
-        place = child
-    costs[place] = cost
-    nodes[place] = node
-
-
-@helper
-def pop(costs, nodes, size):
-    """Take the top off a heap that had `size` entries, and put it behind the end."""
-    top_cost, top_node = costs[0], nodes[0]
-    replace_top(costs, nodes, size - 1, costs[size - 1], nodes[size - 1])
-    return top_cost, top_node
 
 
 @helper
@@ -161,8 +123,8 @@ def search_beam(tree, x, prepared, beam, excluded, best_rows, best):
     return found
 
 
-@body_for(declared.seek, "apart")
-def seek(tree, x, prepared, beam, excluded, best_rows, best, i, traces):
+@body_for(dispatch.search_tree, "tree")
+def search_tree(tree, x, prepared, beam, excluded, best_rows, best, i, traces):
     if traces.shape[0]:
         follow(tree, x, i, traces, PLACES + 2 * best.shape[0])
     return search_beam(tree, x, prepared, beam, excluded, best_rows, best)
@@ -182,7 +144,7 @@ def draw_from_leaf(tree, leaf, prepared, excluded, stream, best_rows, best):
         row = tree.slots[order[i]]
         if not is_excluded(excluded, tree.row_ids[row]):
             best_rows[found] = row
-            best[found] = dissimilarity(tree, order[i], prepared)
+            best[found] = key_distance(tree, order[i], prepared)
             found += 1
         if found == best.shape[0]:
             break

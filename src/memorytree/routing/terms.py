@@ -11,8 +11,8 @@ term's importance, so a key always ranks itself highest. From the rewards of the
 importances learn by the softmax of their cosines, under either scorer: rewarded ones are to take the probability of the
 others. Lists keep the weights as they are; only which terms are the heaviest depends on what was learned.
 
-With `uptake` a memory also learns terms beside those of its key: the ones of queries for which it was rewarded, so that it
-answers to the words in which it is asked for. They fade where it is returned for them and is of no use.
+With `expansion` a memory also gets terms beside those of its key: the ones of queries for which it was rewarded, so that it
+is found by the words of these queries. They fade where it is returned for them without a reward.
 """
 
 from __future__ import annotations
@@ -22,14 +22,13 @@ from typing import Any
 
 import numpy as np
 
-from memorytree.engine import lists as postings
-from memorytree.engine import term_lessons, term_search
-from memorytree.engine import terms as engine
+from memorytree.engine.arrays import MEMORIES, NONE, SLOT, Settings
 from memorytree.engine.core import ONE_LEAF, AnyCore, Core
-from memorytree.engine.state import MEMORIES, NONE, SLOT, Settings
-from memorytree.routing.principal import principal
+from memorytree.engine.routers.principal import principal
+from memorytree.engine.terms import admission, learning, query, rebuilding, search
+from memorytree.engine.terms import lists as postings
 
-Terms = namedtuple("Terms", "breadth reads scored homes temperature rate uptake learns")
+Terms = namedtuple("Terms", "breadth reads scored homes temperature rate expansion learns")
 
 # How much of an array is in use; the others are in use as a whole.
 USED = {
@@ -48,16 +47,16 @@ def terms(
     homes: int = 8,
     temperature: float = 20.0,
     rate: float = 0.1,
-    uptake: float = 0.0,
+    expansion: float = 0.0,
 ) -> Terms:
     """Term lists: `breadth` * log2 n entries a list; a query reads `reads` * log2 n of them and scores `scored` memories.
 
     A memory stays in the list of at least one of its `homes` heaviest terms. `temperature` is the factor inside the softmax
-    of learning, `rate` Adagrad's step. `uptake`: by which part of the way the terms that a memory has
+    of learning, `rate` Adagrad's step. `expansion`: by which part of the way the terms that a memory has
     learned move towards a query for which it got the reward 1.
     """
     return Terms(
-        float(breadth), float(reads), int(scored), int(homes), float(temperature), float(rate), float(uptake), False
+        float(breadth), float(reads), int(scored), int(homes), float(temperature), float(rate), float(expansion), False
     )
 
 
@@ -91,7 +90,7 @@ class TermsCore(AnyCore):
 
     def in_terms(self, X: Any, first: int, last: int) -> Any:
         """The same for a range of rows."""
-        return postings.in_terms(self.lists, X, first, last)
+        return postings.to_terms(self.lists, X, first, last)
 
     @property
     def terms(self) -> int:
@@ -100,11 +99,11 @@ class TermsCore(AnyCore):
 
     def weights(self, features: np.ndarray) -> np.ndarray:
         """How much some features count today: what has been learned of them, and how rare they are if the scorer asks."""
-        return term_search.weights_of(self.raw.tree, self.lists, features)
+        return query.weights_of(self.raw.tree, self.lists, features)
 
     def entries_read(self, row: Any) -> int:
         """How many entries of lists a query for the first key of a batch looks at."""
-        return int(term_search.entries_for(self.raw.tree, self.lists, row))
+        return int(query.entries_for(self.raw.tree, self.lists, row))
 
     def bytes_in_use(self) -> int:
         """Bytes of the lists and of what has been learned."""
@@ -130,7 +129,7 @@ class TermsCore(AnyCore):
     def recall(self, lore: dict[str, np.ndarray]) -> None:
         """Be what `lore` told; the keys are then still to be adopted, and `check_lists` to be asked."""
         blank = postings.empty()
-        arrays = {"places": postings.map_of(lore["names"])}
+        arrays = {"places": postings.build_map(lore["names"])}
         for name, template in blank.items():
             if name == "places":
                 continue
@@ -171,7 +170,7 @@ class TermsCore(AnyCore):
     def insert(self, X: Any, ids: np.ndarray, progress: np.ndarray, last: int, removed: list) -> int:
         """Insert rows from where `progress` stands up to last - 1; `removed` gains (row, id) for each that had to go."""
         gone = np.empty((last - progress.item(), 2), np.int64)
-        count = engine.insert_rows(self.raw.tree, self.lists, X, ids, progress, last, gone, True)
+        count = admission.insert_rows(self.raw.tree, self.lists, X, ids, progress, last, gone)
         removed += map(tuple, gone[:count].tolist())
         return NONE
 
@@ -181,22 +180,21 @@ class TermsCore(AnyCore):
 
     def fill(self, X: Any, ids: np.ndarray, labels: np.ndarray | None = None) -> None:
         """Put all rows into this empty core."""
-        nobody = np.empty((0, 2), np.int64)
-        engine.insert_rows(self.raw.tree, self.lists, X, ids, np.zeros(1, np.int64), len(ids), nobody, False)
-        engine.rebuild(self.raw.tree, self.lists)
+        rebuilding.fill(self.raw.tree, self.lists, X, ids)
+        rebuilding.rebuild(self.raw.tree, self.lists)
 
     def remove(self, id: int) -> int:
         """Remove a memory that is there."""
-        engine.remove(self.raw.tree, self.lists, id)
+        admission.remove(self.raw.tree, self.lists, id)
         return NONE
 
     def reroute(self, times: int) -> None:
         """Offer so many memories to their lists again, in turn."""
-        engine.offer_again(self.raw.tree, self.lists, times)
+        admission.reoffer(self.raw.tree, self.lists, times)
 
     def sweep(self) -> int:
         """Make all lists anew; the number of memories that are in other lists than before."""
-        return int(engine.rebuild(self.raw.tree, self.lists))
+        return int(rebuilding.rebuild(self.raw.tree, self.lists))
 
     def relearn(self, passes: int) -> None:
         """The same: importances learn from rewards only."""
@@ -205,7 +203,7 @@ class TermsCore(AnyCore):
     def compare(self, X: Any, first: int, last: int, ids: np.ndarray) -> np.ndarray:
         """How well the keys of memories ids[i] fit each row i of a range; -inf for those that are not there."""
         scores = np.empty((last - first, ids.shape[1]), np.float32)
-        term_search.compare_rows(self.raw.tree, self.lists, X, first, last, ids, scores)
+        search.compare_rows(self.raw.tree, self.lists, X, (first, last), ids, scores)
         return scores
 
     def update(
@@ -213,22 +211,21 @@ class TermsCore(AnyCore):
     ) -> Any:
         """Learn from the rewards of queries from where `progress` stands up to last - 1: (queries learned from, 0)."""
         first, learned = progress.item(), 0
-        if not self.routing.uptake:
-            learned = term_lessons.learn_rows(self.raw.tree, self.lists, X, ids, rewards, first, last)
+        if not self.routing.expansion:
+            learned = learning.learn_rows(self.raw.tree, self.lists, X, ids, rewards, (first, last))
         else:
             # In turn, so that a batch leaves what a loop would. Whatever teaches importances is taken up as well.
             for i in range(first, last):
-                term_lessons.learn_rows(self.raw.tree, self.lists, X, ids, rewards, i, i + 1)
-                learned += engine.take_up_rows(self.raw.tree, self.lists, X, ids, rewards, i, i + 1)
+                learning.learn_rows(self.raw.tree, self.lists, X, ids, rewards, (i, i + 1))
+                learned += admission.expand_rows(self.raw.tree, self.lists, X, ids, rewards, i, i + 1)
         progress[0] = last
         return np.array([learned, 0])
 
     def query(self, X: Any, rows: tuple[int, int], *question: Any) -> None:
         """Answer a range of rows into the arrays given."""
         bounds, excluded, ids, scores, traces, beam, explore, draw = question  # as in `Core.query`
-        term_search.query_rows(
-            self.raw.tree, self.lists, X, *rows, bounds, excluded, ids, scores, traces, beam, float(explore), draw
-        )
+        output, options = (ids, scores, traces), (beam, float(explore), draw)
+        search.query_rows(self.raw.tree, self.lists, X, rows, (bounds, excluded), output, options)
 
 
 def _in_use(arrays: dict[str, np.ndarray]) -> np.ndarray:
@@ -258,7 +255,7 @@ def check_lists(core: TermsCore) -> None:
     terms, pool = int(counters[postings.TERMS]), int(counters[postings.POOL])
     _require(1 <= terms <= min(len(arrays[name]) for name in OF_TERMS), "terms")
     _require(0 <= pool <= min(len(arrays["members"]), len(arrays["weights"])), "the pool holds what is in use")
-    _require(n <= min(len(arrays[name]) for name in OF_ROWS) and counters[postings.MOST] >= n, "rows have homes")
+    _require(n <= min(len(arrays[name]) for name in OF_ROWS) and counters[postings.PEAK] >= n, "rows have homes")
     _check_terms({name: arrays[name][:terms] for name in ("names", "importance", "squares")}, arrays["places"])
     lists = arrays["lists"][:terms]
     _check_runs(lists, arrays, pool, core.routing.breadth)
@@ -292,7 +289,7 @@ def _check_runs(lists: np.ndarray, arrays: dict[str, np.ndarray], pool: int, bre
     begin, room, length, pins = lists.T
     _require(np.all((lists >= 0).all(axis=1) & (length <= room) & (pins <= length) & (begin + room <= pool)), "lists fit")
     _require(np.all(room & (room - 1) == 0) and np.all((room > 0) == (length > 0)), "room is a power of two")
-    most = int(breadth * np.log2(arrays["counters"][postings.MOST] + 2.0))
+    most = int(breadth * np.log2(arrays["counters"][postings.PEAK] + 2.0))
     _require(np.all(length - pins <= most), "lists keep to their limit")
     _require(length.sum() == arrays["counters"][postings.ENTRIES], "the number of entries is known")
     runs = [np.column_stack([begin[room > 0], room[room > 0]])]

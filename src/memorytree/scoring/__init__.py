@@ -1,11 +1,11 @@
 """Which of these memories fits best? Each file is one answer, for dense and for sparse keys."""
 
-from memorytree.scoring.cosine import Cosine, cosine
-from memorytree.scoring.distance import Distance, distance
+from memorytree.engine.scorers.cosine import Cosine, cosine
+from memorytree.engine.scorers.distance import Distance, distance
+from memorytree.engine.scorers.tfidf import Tfidf, tfidf
 from memorytree.scoring.linear import Linear, linear
 from memorytree.scoring.metric import Metric, metric
 from memorytree.scoring.own import Scorer
-from memorytree.scoring.tfidf import Tfidf, tfidf
 from memorytree.scoring.values import Values, values
 
 __all__ = [

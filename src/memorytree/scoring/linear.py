@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from memorytree.engine import declared, layout
-from memorytree.engine.compile import body_for, fast_helper, kernel
+from memorytree.engine import dispatch
+from memorytree.engine.arrays import NONE, SLOT
 from memorytree.engine.core import AnyCore, Core
-from memorytree.engine.declared import load_key, row_of
-from memorytree.engine.sparse import SMALLEST_TABLE, place_in
-from memorytree.engine.state import NONE, SLOT
+from memorytree.engine.dispatch import load_key, row_of
+from memorytree.engine.hash_map import SMALLEST_TABLE, place_in, row_of_id
+from memorytree.engine.jit import body_for, fast_helper, kernel
 from memorytree.scoring.around import CoreAround
 
 Linear = namedtuple("Linear", "rate")
@@ -68,12 +68,12 @@ def weighed_product(weights, keys, slot, x):
     return total
 
 
-@body_for(declared.dissimilarity, "dense", "product")
+@body_for(dispatch.key_distance, "dense", "product")
 def dense_dissimilarity(tree, slot, prepared):
     return -np.float64(weighed_product(tree.scorer.weights, tree.keys, slot, prepared))
 
 
-@body_for(declared.dissimilarity, "sparse", "product")
+@body_for(dispatch.key_distance, "sparse", "product")
 def sparse_dissimilarity(tree, slot, prepared):
     table, values, _, _ = prepared
     learned, learned_weights = tree.scorer.features, tree.scorer.weights
@@ -89,7 +89,7 @@ def sparse_dissimilarity(tree, slot, prepared):
     return -total
 
 
-@body_for(declared.score, "product")
+@body_for(dispatch.score, "product")
 def score(tree, badness):
     return tree.scorer.bias[0] - badness
 
@@ -150,7 +150,7 @@ def lessons(tree, rate, X, ids, rewards, first, last):
     for i in range(first, last):
         taught = False
         for j in range(ids.shape[1]):
-            row = layout.row_of_id(tree, ids[i, j])
+            row = row_of_id(tree, ids[i, j])
             if row != NONE and not np.isnan(rewards[i, j]):
                 teach(tree, tree.rows[row, SLOT], row_of(tree, X, i), rewards[i, j], rate)
                 taught = True

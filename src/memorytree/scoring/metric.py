@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from memorytree.engine import layout
-from memorytree.engine.compile import fast_helper, helper, kernel
+from memorytree.engine.arrays import NONE, SLOT
 from memorytree.engine.dense import dot
-from memorytree.engine.state import NONE, SLOT
+from memorytree.engine.hash_map import row_of_id
+from memorytree.engine.jit import fast_helper, helper, kernel
 from memorytree.scoring.directions import principal_directions
 
 Metric = namedtuple("Metric", "rank rate temperature lift")
@@ -130,7 +130,7 @@ def lesson(trees, weights, squares, center, units, scorer, rate, X, i, ids, rewa
     shrink = see(weights, scorer.lift, centered, seen)
     n, best = 0, -np.inf
     for j in range(k):
-        row = layout.row_of_id(trees, ids[i, j])
+        row = row_of_id(trees, ids[i, j])
         if row != NONE and not np.isnan(rewards[i, j]):
             slots[n], given[n] = trees.rows[row, SLOT], rewards[i, j]
             pulls[n] = scorer.temperature * dot(trees.keys, slots[n], seen)

@@ -15,9 +15,9 @@ import numpy as np
 import scipy.sparse
 
 from memorytree.engine import kernels
+from memorytree.engine.arrays import COUNT, LEFT, NODES, NONE
 from memorytree.engine.core import Core
 from memorytree.engine.search import AT_LEAF, BRANCH, HITS, PLACES, STEPS, WANTED
-from memorytree.engine.state import COUNT, LEFT, NODES, NONE
 from memorytree.errors import InvalidOption
 from memorytree.scoring.around import CoreAround
 

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse
 
 from memorytree.engine import kernels
-from memorytree.engine.state import NONE, SLOT
+from memorytree.engine.arrays import NONE, SLOT
 from memorytree.routing.terms import TermsCore
 from memorytree.scoring.directions import sparse_directions
 from memorytree.scoring.valued import FIRST_VALUES, ValuedCore, sample_of

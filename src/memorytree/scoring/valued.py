@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from memorytree.engine import kernels
+from memorytree.engine.arrays import NONE, SLOT, Settings
 from memorytree.engine.core import NO_TRACES, NOBODY, ONE_LEAF, Core
 from memorytree.engine.merge import shorten
+from memorytree.engine.routers.principal import principal
+from memorytree.engine.scorers.distance import distance
 from memorytree.engine.search import AT_LEAF, BRANCH, PLACES
-from memorytree.engine.state import NONE, SLOT, Settings
 from memorytree.errors import InvalidOption
-from memorytree.routing.principal import principal
 from memorytree.scoring.around import CoreAround
-from memorytree.scoring.distance import distance
 from memorytree.scoring.values import Aims, Values, directions
 
 # Directions are found anew each time the values double, up to this many, and from this many at the most; no lesson is taken

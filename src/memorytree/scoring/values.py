@@ -19,12 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from memorytree.engine import layout
-from memorytree.engine.compile import fast_helper, helper, kernel
+from memorytree.engine.arrays import NONE, SLOT
 from memorytree.engine.dense import dot
+from memorytree.engine.hash_map import row_of_id
+from memorytree.engine.jit import fast_helper, helper, kernel
 from memorytree.engine.rng import mix
-from memorytree.engine.sparse import shrinking
-from memorytree.engine.state import NONE, SLOT
+from memorytree.engine.sparse import inverse_norm
 from memorytree.errors import InvalidOption
 from memorytree.scoring.directions import principal_directions
 from memorytree.scoring.metric import add_scaled
@@ -77,7 +77,7 @@ def inner(a, b):
 def gather(seen, ids, slots):
     """Where what is seen of the values of memories lies; NONE for those without features."""
     for j in range(ids.shape[0]):
-        row = layout.row_of_id(seen, ids[j])
+        row = row_of_id(seen, ids[j])
         slots[j] = NONE if row == NONE else seen.rows[row, SLOT]
 
 
@@ -119,7 +119,7 @@ def balance(sums, parts):
 def aim_of(aims, X, i, aim):
     """aim = U x, with a constant 1 added to the key at length one."""
     bounds, columns, weights = X
-    shrink = np.float32(shrinking(X, i))
+    shrink = np.float32(inverse_norm(X, i))
     aim[:] = aims[CONSTANT]
     for j in range(bounds[i], bounds[i + 1]):
         if columns[j] < aims.shape[0]:  # others came after the last lesson
@@ -243,7 +243,7 @@ def is_new(met, lessons, X, i):
     if (lessons + 1) % (32 * MET) == 0:
         met[:] = 0
     bounds, columns, weights = X
-    bits, scale = np.uint64(0), shrinking(X, i) * 2**20
+    bits, scale = np.uint64(0), inverse_norm(X, i) * 2**20
     for j in range(bounds[i], bounds[i + 1]):
         bits += mix(np.uint64(columns[j]) ^ np.uint64(np.int64(weights[j] * scale)) << np.uint64(32))
     bits = mix(bits)
@@ -283,7 +283,7 @@ def lessons(seen, aims, trail, sums, scorer, X, ids, fits, rewards):
     for i in range(ids.shape[0]):
         n = 0
         for j in range(k):
-            if layout.row_of_id(seen, ids[i, j]) != NONE and not np.isnan(rewards[i, j]):
+            if row_of_id(seen, ids[i, j]) != NONE and not np.isnan(rewards[i, j]):
                 there[n], parts[FIT, n], given[n] = ids[i, j], fits[i, j], rewards[i, j]
                 n += 1
         # Where all earned the same, there is nothing to learn about their order.
@@ -308,7 +308,7 @@ def lessons(seen, aims, trail, sums, scorer, X, ids, fits, rewards):
         learned += 1
         if size > 0:
             explain(rows, n, left, scorer.ridge * size, scorer.steps, change)
-            shrink = np.float32(shrinking(X, i))
+            shrink = np.float32(inverse_norm(X, i))
             step = np.float32(1 / (1 + (1 if shrink > 0 else 0) + scorer.damping))
             move(aims, X, i, shrink, change, step)
             move(trail, X, i, shrink, change, step * np.float32((sums.lessons[0] * AGE) ** 2))
