@@ -5,8 +5,8 @@ from functools import partial
 import numpy as np
 import scipy.sparse
 
-from memorytree import MemoryForest, MemoryTree
-from memorytree.routing import terms
+from memorytree import MemoryTree
+from memorytree import TermLists
 
 N, QUERIES, K = 600, 40, 5
 
@@ -42,7 +42,7 @@ def workload(make_keys, explore=0.2, features=False, forest=0, beam=4, **options
     """Insert, query, reward, remove, learn, sweep and replace; what each answered."""
     rng = np.random.default_rng(7)
     X, Q = make_keys(rng, N), make_keys(rng, QUERIES)
-    tree = MemoryForest(forest, seed=3, **options) if forest else MemoryTree(seed=3, **options)
+    tree = MemoryTree(seed=3, trees=forest or 1, **options)
     numbers = rng.normal(size=(N, 6)) if features else None
     extra = {} if numbers is None else {"features": numbers[:400]}
     labels = [f"label {i % 7}" for i in range(400)]
@@ -54,14 +54,14 @@ def workload(make_keys, explore=0.2, features=False, forest=0, beam=4, **options
     rewards = rng.integers(2, size=(QUERIES, K)).astype(float)
     learned = []
     for i in range(QUERIES):
-        hits = tree.query(Q[i], k=K, explore=explore, draw=i)
-        learned.append(list(tree.update(hits, list(rewards[i, : len(hits)]))))
+        hits = tree.query(Q[i], k=K, explore=explore, exploration_seed=i)
+        learned.append(list(tree.reward(hits, list(rewards[i, : len(hits)]))))
     matrix = tree.query_many(Q, k=K, beam=beam)
-    learned.append(list(tree.update_many(matrix, np.where(matrix.ids >= 0, rewards, np.nan))))
+    learned.append(list(tree.reward_many(matrix, np.where(matrix.ids >= 0, rewards, np.nan))))
     out |= {"learned": learned, "ids": matrix.ids, "scores": matrix.scores}
     for id in range(0, 400, 9):
         tree.remove(id)
-    tree.learn()
+    tree.refit()
     out["after learning"] = [hits_of(tree.query(Q[i], k=K, beam=beam, exclude=[1, 2, 3])) for i in range(QUERIES)]
     out["swept"] = tree.sweep()
     more = {} if numbers is None else {"features": numbers[440:]}
@@ -69,7 +69,7 @@ def workload(make_keys, explore=0.2, features=False, forest=0, beam=4, **options
     tree.reroute(50)
     matrix = tree.query_many(Q, k=K)
     out |= {"last ids": matrix.ids, "last scores": matrix.scores}
-    out["compared"] = tree.compare(Q[0], list(range(280, 320)))
+    out["compared"] = tree.score(Q[0], list(range(280, 320)))
     out["explained"] = [explanation_of(tree.explain(Q[i], k=3)) for i in range(8)]
     stats = tree.stats()
     out["stats"] = [stats.memories, stats.leaves, stats.largest_leaf, stats.depth, stats.average_depth, stats.neighbours]
@@ -86,7 +86,7 @@ def capacity(make_keys, **options):
         tree.insert(X[i], i)
         if i % 10 == 9:
             hits = tree.query(X[i - 5], k=3)
-            tree.update(hits, [1.0] + [0.0] * (len(hits) - 1))
+            tree.reward(hits, [1.0] + [0.0] * (len(hits) - 1))
             out.append(hits_of(hits))
     return {"hits": out, "left": list(tree)}
 
@@ -99,18 +99,18 @@ def overlap_scorer(x, keys, features):
 CASES = {
     "dense principal": partial(workload, dense_keys),
     "dense principal cosine": partial(workload, dense_keys, scorer="cosine"),
-    "dense neighbours": partial(workload, dense_keys, routing="neighbours"),
+    "dense neighbours": partial(workload, dense_keys, routing="graph"),
     "dense paper": partial(workload, dense_keys, routing="paper", center=True),
     "dense paper linear": partial(workload, dense_keys, routing="paper", scorer="linear"),
     "dense metric": partial(workload, dense_keys, scorer="metric"),
-    "dense metric neighbours": partial(workload, dense_keys, scorer="metric", routing="neighbours"),
+    "dense metric neighbours": partial(workload, dense_keys, scorer="metric", routing="graph"),
     "dense values": partial(workload, dense_keys, scorer="values", features=True),
     "dense own scorer": partial(workload, dense_keys, scorer=overlap_scorer, beam=2),
     "dense forest": partial(workload, dense_keys, forest=3),
     "dense forest metric": partial(workload, dense_keys, forest=2, scorer="metric"),
     "sparse terms": partial(workload, sparse_keys, explore=0.0),
     "sparse terms tfidf": partial(workload, sparse_keys, explore=0.0, scorer="tfidf"),
-    "sparse terms uptake": partial(workload, sparse_keys, explore=0.0, scorer="cosine", routing=terms(uptake=0.2)),
+    "sparse terms uptake": partial(workload, sparse_keys, explore=0.0, scorer="cosine", routing=TermLists(expansion=0.2)),
     "sparse metric": partial(workload, sparse_keys, explore=0.0, scorer="metric"),
     "sparse values": partial(workload, sparse_keys, explore=0.0, scorer="values", features=True),
     "sparse paper": partial(workload, sparse_keys, routing="paper"),

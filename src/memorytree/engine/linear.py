@@ -8,11 +8,11 @@ from collections import namedtuple
 
 import numpy as np
 
-from memorytree.engine import declared, layout
-from memorytree.engine.compile import body_for, fast_helper, kernel
-from memorytree.engine.declared import load_key, row_of
-from memorytree.engine.sparse import place_in
-from memorytree.engine.state import NONE, SLOT
+from memorytree.engine import dispatch
+from memorytree.engine.hash_map import place_in, row_of_id
+from memorytree.engine.jit import body_for, fast_helper, kernel
+from memorytree.engine.dispatch import load_key, row_of
+from memorytree.engine.arrays import NONE, SLOT
 
 Product = namedtuple("Product", "features weights squares bias")
 """What a tree stores of the scorer: the table of features (sparse keys), for each a weight and Adagrad's sum, and the bias
@@ -39,12 +39,12 @@ def weighted_product(weights, keys, slot, x):
     return total
 
 
-@body_for(declared.dissimilarity, "dense", "product")
+@body_for(dispatch.key_distance, "dense", "product")
 def dense_dissimilarity(tree, slot, prepared):
     return -np.float64(weighted_product(tree.scorer.weights, tree.keys, slot, prepared))
 
 
-@body_for(declared.dissimilarity, "sparse", "product")
+@body_for(dispatch.key_distance, "sparse", "product")
 def sparse_dissimilarity(tree, slot, prepared):
     table, values, _, _ = prepared
     learned, learned_weights = tree.scorer.features, tree.scorer.weights
@@ -60,7 +60,7 @@ def sparse_dissimilarity(tree, slot, prepared):
     return -total
 
 
-@body_for(declared.score, "product")
+@body_for(dispatch.score, "product")
 def score(tree, distance):
     return tree.scorer.bias[0] - distance
 
@@ -121,7 +121,7 @@ def learn_rows(tree, rate, X, ids, rewards):
     for i in range(ids.shape[0]):
         has_reward = False
         for j in range(ids.shape[1]):
-            row = layout.row_of_id(tree, ids[i, j])
+            row = row_of_id(tree, ids[i, j])
             if row != NONE and not np.isnan(rewards[i, j]):
                 learn_reward(tree, tree.rows[row, SLOT], row_of(tree, X, i), rewards[i, j], rate)
                 has_reward = True

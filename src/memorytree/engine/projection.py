@@ -4,10 +4,10 @@ from collections import namedtuple
 
 import numpy as np
 
-from memorytree.engine import layout
-from memorytree.engine.compile import fast_helper, helper, kernel
+from memorytree.engine.hash_map import row_of_id
+from memorytree.engine.jit import fast_helper, helper, kernel
 from memorytree.engine.dense import dot
-from memorytree.engine.state import NONE, SLOT
+from memorytree.engine.arrays import NONE, SLOT
 
 ProjectionArrays = namedtuple("ProjectionArrays", "weights squares center units")
 """W (rank, d), its Adagrad sums (rank, d), the mean of the keys (d,), and the step size of each feature (d,); all float32."""
@@ -85,7 +85,7 @@ def learn_row(tree, arrays, settings, rate, x, ids, rewards):
     shrink = project(weights, settings.lift, centered, projected)
     n, best = 0, -np.inf
     for j in range(k):
-        row = layout.row_of_id(tree, ids[j])
+        row = row_of_id(tree, ids[j])
         if row != NONE and not np.isnan(rewards[j]):
             slots[n], given[n] = tree.rows[row, SLOT], rewards[j]
             pulls[n] = settings.temperature * dot(tree.keys, slots[n], projected)

@@ -1,14 +1,15 @@
-"""How the tree answers: the leaves that fit a key, and the best memories in them (Algorithm 2, Query)."""
+"""Queries: the leaves that fit a key, and the best memories in them (Algorithm 2, Query)."""
 
 import numpy as np
 
-from memorytree.engine import declared
-from memorytree.engine.compile import blank, body_for, helper
-from memorytree.engine.declared import dissimilarity, key_bits, router_norm, score
-from memorytree.engine.dense import lengthened
+from memorytree.engine import dispatch
+from memorytree.engine.arrays import COUNT, GENERATION, LEFT, NONE, PARENT, RIGHT, ROOT, START
+from memorytree.engine.dispatch import key_bits, key_distance, router_norm, score
+from memorytree.engine.heap import pop, push
+from memorytree.engine.jit import blank, body_for, helper
+from memorytree.engine.pool import lengthened
 from memorytree.engine.rng import GAMMA, below, mix
-from memorytree.engine.route import descend, margin
-from memorytree.engine.state import COUNT, GENERATION, LEFT, NONE, PARENT, RIGHT, ROOT, START
+from memorytree.engine.routing import descend, margin
 
 # The branches of Algorithm 2: follow the routers, explore the other side of a node, or draw at random from a leaf.
 EXPLOIT, AT_NODE, AT_LEAF = 0, 1, 2
@@ -71,7 +72,7 @@ def offer_leaf(tree, leaf, x, prepared, excluded, best, found):
     k = best_distances.shape[0]
     start = np.int64(tree.nodes[leaf, START])
     for slot in range(start, start + tree.nodes[leaf, COUNT]):
-        distance = dissimilarity(tree, slot, prepared)
+        distance = key_distance(tree, slot, prepared)
         if found == k and distance > best_distances[k - 1]:
             continue
         row = tree.slots[slot]
@@ -79,45 +80,6 @@ def offer_leaf(tree, leaf, x, prepared, excluded, best, found):
             continue
         found = offer_row(tree, row, x, distance, best_rows, best_distances, found)
     return found
-
-
-@helper
-def push(costs, nodes, size, cost, node):
-    """Add a node to a binary min-heap with spare capacity."""
-    place = size
-    while place > 0 and costs[(place - 1) // 2] > cost:
-        costs[place] = costs[(place - 1) // 2]
-        nodes[place] = nodes[(place - 1) // 2]
-        place = (place - 1) // 2
-    costs[place] = cost
-    nodes[place] = node
-
-
-@helper
-def replace_top(costs, nodes, size, cost, node):
-    """Replace the smallest entry of a heap."""
-    place = 0
-    while True:
-        child = 2 * place + 1
-        if child >= size:
-            break
-        if child + 1 < size and costs[child + 1] < costs[child]:
-            child += 1
-        if costs[child] >= cost:
-            break
-        costs[place] = costs[child]
-        nodes[place] = nodes[child]
-        place = child
-    costs[place] = cost
-    nodes[place] = node
-
-
-@helper
-def pop(costs, nodes, size):
-    """Remove the smallest of `size` entries from a heap and return it."""
-    top_cost, top_node = costs[0], nodes[0]
-    replace_top(costs, nodes, size - 1, costs[size - 1], nodes[size - 1])
-    return top_cost, top_node
 
 
 @helper
@@ -161,8 +123,8 @@ def search_beam(tree, x, prepared, beam, excluded, best_rows, best):
     return found
 
 
-@body_for(declared.seek, "apart")
-def seek(tree, x, prepared, beam, excluded, best_rows, best):
+@body_for(dispatch.search_tree, "tree")
+def search_tree(tree, x, prepared, beam, excluded, best_rows, best):
     return search_beam(tree, x, prepared, beam, excluded, best_rows, best)
 
 
@@ -180,7 +142,7 @@ def draw_from_leaf(tree, leaf, prepared, excluded, stream, best_rows, best):
         row = tree.slots[order[i]]
         if not is_excluded(excluded, tree.row_ids[row]):
             best_rows[found] = row
-            best[found] = dissimilarity(tree, order[i], prepared)
+            best[found] = key_distance(tree, order[i], prepared)
             found += 1
         if found == best.shape[0]:
             break

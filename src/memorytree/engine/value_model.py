@@ -8,13 +8,13 @@ from collections import namedtuple
 
 import numpy as np
 
-from memorytree.engine import layout
-from memorytree.engine.compile import fast_helper, helper, kernel
+from memorytree.engine.hash_map import row_of_id
+from memorytree.engine.jit import fast_helper, helper, kernel
 from memorytree.engine.dense import dot
 from memorytree.engine.projection import add_scaled
 from memorytree.engine.rng import mix
-from memorytree.engine.sparse import shrinking
-from memorytree.engine.state import NONE, SLOT
+from memorytree.engine.sparse import inverse_norm
+from memorytree.engine.arrays import NONE, SLOT
 
 RewardMoments = namedtuple("RewardMoments", "products with_rewards squares seen_keys lessons")
 """Running sums over lessons: products of the three components (3, 3), their products with the rewards (3,) and the squares of
@@ -46,7 +46,7 @@ def inner_product(a, b):
 def find_slots(table, ids, slots):
     """Set slots to where the features of memories are stored; NONE for those without features."""
     for j in range(ids.shape[0]):
-        row = layout.row_of_id(table, ids[j])
+        row = row_of_id(table, ids[j])
         slots[j] = NONE if row == NONE else table.rows[row, SLOT]
 
 
@@ -89,7 +89,7 @@ def fit_component_weights(moments, components):
 def compute_aim(weights, X, i, aim):
     """Set aim (width,) to U x, with x at length one and a constant 1 added."""
     bounds, columns, values = X
-    shrink = np.float32(shrinking(X, i))
+    shrink = np.float32(inverse_norm(X, i))
     aim[:] = weights[CONSTANT]
     for j in range(bounds[i], bounds[i + 1]):
         if columns[j] < weights.shape[0]:  # larger columns are newer than the last lesson
@@ -222,7 +222,7 @@ def is_new_key(seen_keys, lessons, X, i):
     if (lessons + 1) % (32 * SEEN_WORDS) == 0:
         seen_keys[:] = 0
     bounds, columns, values = X
-    bits, scale = np.uint64(0), shrinking(X, i) * 2**20
+    bits, scale = np.uint64(0), inverse_norm(X, i) * 2**20
     for j in range(bounds[i], bounds[i + 1]):
         bits += mix(np.uint64(columns[j]) ^ np.uint64(np.int64(values[j] * scale)) << np.uint64(32))
     bits = mix(bits)
@@ -260,7 +260,7 @@ def learn_rows(table, aims, moments, settings, X, candidates, rewards):
     for i in range(found.shape[0]):
         n = 0
         for j in range(k):
-            if layout.row_of_id(table, found[i, j]) != NONE and not np.isnan(rewards[i, j]):
+            if row_of_id(table, found[i, j]) != NONE and not np.isnan(rewards[i, j]):
                 there[n], components[FIT, n], given[n] = found[i, j], fits[i, j], rewards[i, j]
                 n += 1
         # Equal rewards tell nothing about the order of the hits.
@@ -286,7 +286,7 @@ def learn_rows(table, aims, moments, settings, X, candidates, rewards):
         learned += 1
         if size > 0:
             solve_ridge(rows, n, left, settings.ridge * size, settings.steps, change)
-            shrink = np.float32(shrinking(X, i))
+            shrink = np.float32(inverse_norm(X, i))
             step = np.float32(1 / (1 + (1 if shrink > 0 else 0) + settings.damping))
             add_outer(aims.weights, X, i, shrink, change, step)
             age = np.float32((moments.lessons[0] * AGE_UNIT) ** 2)

@@ -12,7 +12,7 @@ from memorytree.engine.routers.principal import Principal
 from memorytree.engine.scorers.cosine import Cosine
 from memorytree.engine.scorers.distance import Distance
 from memorytree.engine.scorers.tfidf import Tfidf
-from memorytree.engine.state import Settings
+from memorytree.engine.arrays import Settings
 from memorytree.errors import InvalidOption
 from memorytree.index.base import Index
 from memorytree.index.forest import ForestIndex

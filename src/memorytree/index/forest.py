@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from memorytree.engine.merge import merge_rows
-from memorytree.engine.state import Settings
+from memorytree.engine.arrays import Settings
 from memorytree.index.base import (
     Array, Evictions, Ids, Index, InsertResult, KeyBatch, PathReport, QueryRequest, QueryResult, RewardBatch, ScoredHit,
     Scores, blank_decisions, under, with_prefix,

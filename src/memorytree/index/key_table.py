@@ -9,7 +9,7 @@ import scipy.sparse
 
 from memorytree.engine.routers.principal import Principal
 from memorytree.engine.scorers.distance import Distance
-from memorytree.engine.state import SLOT, Settings
+from memorytree.engine.arrays import SLOT, Settings
 from memorytree.index.base import Array, Ids, Matrix
 from memorytree.index.single import TreeIndex
 

@@ -8,7 +8,7 @@ from typing import Self
 
 import numpy as np
 
-from memorytree.engine.state import LABEL, Settings
+from memorytree.engine.arrays import LABEL, Settings
 from memorytree.index import contributions
 from memorytree.index.base import (
     BRANCH, EXPLOIT, GENERATION, NODE, Array, Evictions, Ids, Index, InsertResult, KeyBatch, Matrix, PathReport,

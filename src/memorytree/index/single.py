@@ -8,9 +8,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from memorytree.engine import grow, kernels, state
-from memorytree.engine.state import (
-    COUNT, LABEL, LEFT, MEMORIES, MISTAKES, NEWER, NONE, OLDEST, POOL_LIVE, RIGHT, ROOMS, ROOT, SLOT, SLOTS, UPDATES, Settings,
+from memorytree.engine import arrays as engine_arrays
+from memorytree.engine import building, entry_points
+from memorytree.engine.arrays import (
+    COUNT, DIMENSION, LABEL, LEFT, MEMORIES, MISTAKES, NEWER, NODES, NONE, OLDEST, POOL_LIVE, RIGHT, ROOMS, ROOT, SLOT,
+    SLOTS, UPDATES, USED, Settings, max_neighbours,
 )  # fmt: skip
 from memorytree.index import contributions, validation
 from memorytree.index.base import (
@@ -42,13 +44,13 @@ class TreeIndex(Index):
         self.groups_rewards = bool(routing.rebuilds)
         self._due = NONE  # the node whose rebuild was left to the caller
         self._reroutes_left = 0  # of the last row that was inserted
-        self._adopt(state.empty(sparse, dimension, settings, routing))
+        self._adopt(engine_arrays.empty(sparse, dimension, settings, routing))
 
     def _adopt(self, arrays: dict[str, Array]) -> None:
         """Use these arrays as the tree; takes ownership."""
         self.counters = arrays["counters"]
         scorer = self.scorer if self.linear is None else self.linear.product
-        self.tree = state.make(self.sparse, self.settings, self.routing, scorer, arrays)
+        self.tree = engine_arrays.make(self.sparse, self.settings, self.routing, scorer, arrays)
 
     def __len__(self) -> int:
         return int(self.counters[MEMORIES])
@@ -56,15 +58,15 @@ class TreeIndex(Index):
     @property
     def dimension(self) -> int:
         """Features of a dense key."""
-        return int(self.counters[state.DIMENSION])
+        return int(self.counters[DIMENSION])
 
     def arrays(self) -> dict[str, Array]:
         """Views of all arrays, valid until the next write."""
-        return state.arrays_of(self.tree)
+        return engine_arrays.arrays_of(self.tree)
 
     def arrays_in_use(self) -> dict[str, Array]:
         """Views of the arrays without spare capacity."""
-        used = {name: int(self.counters[counter]) for name, counter in state.USED.items()}
+        used = {name: int(self.counters[counter]) for name, counter in USED.items()}
         return {name: array[: used.get(name)] for name, array in self.arrays().items()}
 
     def stored_ids(self) -> Ids:
@@ -81,14 +83,14 @@ class TreeIndex(Index):
         progress = np.array([start * steps - self._reroutes_left])
         evicted: list[tuple[int, int]] = []
         while True:
-            action, which = kernels.insert_rows(self.tree, keys, ids, progress, stop)
-            if action == kernels.DONE:
+            action, which = entry_points.insert_rows(self.tree, keys, ids, progress, stop)
+            if action == entry_points.DONE:
                 break
-            if action == kernels.REGROW:
+            if action == entry_points.REBUILD:
                 if self._leave_to_caller(which):
                     break
-            elif action == kernels.CLOSE_GAPS:
-                kernels.close_gaps(self.tree)
+            elif action == entry_points.COMPACT:
+                entry_points.compact(self.tree)
             else:
                 evicted.append((progress.item() // steps, which))
                 if self.remove(which):
@@ -104,43 +106,43 @@ class TreeIndex(Index):
         if len(self) >= LONG_REBUILD and int(self.arrays()["nodes"][node, COUNT]) > max(LONG_REBUILD, len(self) // 16):
             self._due = node
             return True
-        grow.regrow(self.tree, node, False)
+        building.rebuild_subtree(self.tree, node, False)
         return False
 
     def _compact(self) -> None:
         """Move leaves together once a fifth of all slots lies between them, so that the changes before it pay for it."""
         if 4 * self.counters.item(SLOTS) > 5 * self.counters.item(ROOMS) + 4096:
-            kernels.close_gaps(self.tree)
+            entry_points.compact(self.tree)
 
     def rebuild(self) -> None:
         if self._due != NONE:
-            grow.regrow(self.tree, self._due, False)
+            building.rebuild_subtree(self.tree, self._due, False)
             self._due = NONE
 
     def build(self, keys: KeyBatch, ids: Ids, labels: Ids | None) -> None:
-        if state.room_for_neighbours(self.routing):
+        if max_neighbours(self.routing):
             # Links are made as memories arrive, while those that are stored lie close together.
             insert_all(self, keys, ids, 0, n_rows(keys))
         else:
-            kernels.fill(self.tree, keys, ids)
+            entry_points.fill(self.tree, keys, ids)
         if labels is not None:
             self.set_labels(ids, labels)
-        grow.regrow(self.tree, self.counters[ROOT], True)
+        building.rebuild_subtree(self.tree, self.counters[ROOT], True)
 
     def remove(self, id: int) -> bool:
-        _, node = kernels.remove(self.tree, id)
+        _, node = entry_points.remove(self.tree, id)
         self._compact()
         return node != NONE and self._leave_to_caller(int(node))
 
     def replace_keys(self, keys: KeyBatch, ids: Ids) -> None:
         """Give memories that are stored new keys, and place them by these."""
         progress = np.zeros(1, np.int64)
-        while (node := kernels.replace(self.tree, keys, ids, progress)) != NONE:
-            grow.regrow(self.tree, node, False)
+        while (node := entry_points.replace_keys(self.tree, keys, ids, progress)) != NONE:
+            building.rebuild_subtree(self.tree, node, False)
         self._compact()
 
     def set_labels(self, ids: Ids, labels: Ids) -> None:
-        kernels.label(self.tree, ids, labels)
+        entry_points.set_labels(self.tree, ids, labels)
 
     def reward(self, batch: RewardBatch) -> RewardResult:
         learned = 0
@@ -148,8 +150,8 @@ class TreeIndex(Index):
             learned = self.linear.learn(self.tree, batch.keys, batch.ids, batch.rewards)
         counts, progress = np.array([learned, 0]), np.zeros(1, np.int64)
         rows = batch.keys, batch.decisions, batch.ids, batch.rewards
-        while (node := kernels.reward_rows(self.tree, *rows, progress, counts)) != NONE:
-            grow.regrow(self.tree, node, False)
+        while (node := entry_points.reward_rows(self.tree, *rows, progress, counts)) != NONE:
+            building.rebuild_subtree(self.tree, node, False)
         self._compact()
         return RewardResult(*counts.tolist())
 
@@ -157,24 +159,24 @@ class TreeIndex(Index):
         if not len(self):
             return
         if self.routing.rebuilds:
-            grow.regrow(self.tree, self.counters[ROOT], True)
+            building.rebuild_subtree(self.tree, self.counters[ROOT], True)
         else:
             self.reroute(passes * len(self))
             self.sweep()
 
     def sweep(self) -> int:
-        moved = kernels.sweep(self.tree)
+        moved = entry_points.sweep(self.tree)
         node = 0
-        while (node := kernels.next_too_full(self.tree, node)) != NONE:
-            grow.regrow(self.tree, node, True)
+        while (node := entry_points.next_too_full(self.tree, node)) != NONE:
+            building.rebuild_subtree(self.tree, node, True)
             node += 1
         self._compact()
         return int(moved)
 
     def reroute(self, times: int) -> None:
         progress = np.zeros(1, np.int64)
-        while (node := kernels.reroute(self.tree, progress, times)) != NONE:
-            grow.regrow(self.tree, node, False)
+        while (node := entry_points.reroute(self.tree, progress, times)) != NONE:
+            building.rebuild_subtree(self.tree, node, False)
         self._compact()
 
     # ---- reading
@@ -187,25 +189,25 @@ class TreeIndex(Index):
         if request.explore > 0:
             decisions = blank_decisions(n)
             exploration = request.beam, float(request.explore), request.draw
-            kernels.explore_rows(self.tree, request.keys, rows, excluded, answer, decisions, exploration)
-        elif request.beam > 1 or state.room_for_neighbours(self.routing):
-            kernels.beam_rows(self.tree, request.keys, rows, excluded, answer, request.beam)
+            entry_points.explore_rows(self.tree, request.keys, rows, excluded, answer, decisions, exploration)
+        elif request.beam > 1 or max_neighbours(self.routing):
+            entry_points.beam_rows(self.tree, request.keys, rows, excluded, answer, request.beam)
         else:
-            kernels.query_rows(self.tree, request.keys, rows, excluded, answer)
+            entry_points.query_rows(self.tree, request.keys, rows, excluded, answer)
         return QueryResult(ids, scores, decisions)
 
     def score(self, keys: KeyBatch, ids: Ids) -> Scores:
         scores = np.empty(ids.shape, np.float32)
-        kernels.score_rows(self.tree, keys, ids, scores)
+        entry_points.score_rows(self.tree, keys, ids, scores)
         return scores
 
     def holds(self, id: int) -> bool:
         """Whether a memory with this id is stored."""
-        return bool(kernels.locate(self.tree, id)[1] != NONE)
+        return bool(entry_points.locate(self.tree, id)[1] != NONE)
 
     def slot(self, id: int) -> int:
         """Where the key of a memory is stored."""
-        return int(kernels.locate(self.tree, id)[1])
+        return int(entry_points.locate(self.tree, id)[1])
 
     def key(self, id: int) -> KeyBatch:
         slot, arrays = self.slot(id), self.arrays()
@@ -250,14 +252,14 @@ class TreeIndex(Index):
         nodes = self.arrays()["nodes"]
         node, steps = int(self.counters[ROOT]), []
         while True:
-            margin, child = kernels.step_margin(self.tree, node, request.keys)
+            margin, child = entry_points.step_margin(self.tree, node, request.keys)
             if child == NONE:
                 break
             left, right = nodes[node, LEFT], nodes[node, RIGHT]
             side = "right" if child == right else "left"
             steps.append(PathStep(node, margin, side, int(nodes[left, COUNT]), int(nodes[right, COUNT])))
             node = int(child)
-        onward = state.room_for_neighbours(self.routing) > 0 and len(steps) > 0
+        onward = max_neighbours(self.routing) > 0 and len(steps) > 0
         return PathReport(tuple(steps), node, int(nodes[node, COUNT]), onward)
 
     def contributions(self, request: QueryRequest, found: QueryResult) -> list[ScoredHit]:
@@ -267,8 +269,8 @@ class TreeIndex(Index):
         return contributions.of_features(request.keys, found, self.key, by_angle)
 
     def leaf_sizes(self) -> tuple[int, int]:
-        nodes = self.arrays()["nodes"][: self.counters[state.NODES]]
-        return int(kernels.limit(self.tree)), int(nodes[nodes[:, LEFT] == NONE, COUNT].max())
+        nodes = self.arrays()["nodes"][: self.counters[NODES]]
+        return int(entry_points.leaf_limit(self.tree)), int(nodes[nodes[:, LEFT] == NONE, COUNT].max())
 
     def stats(self) -> Stats:
         arrays = self.arrays()
@@ -282,7 +284,7 @@ class TreeIndex(Index):
             used += sum(array.nbytes for array in self.linear.state_dict().values())
             allocated += self.linear.nbytes
         key_bytes = 8 * int(self.counters[POOL_LIVE]) if self.sparse else 4 * self.dimension * n
-        stats = replace(stats, memories=n, leaves=stats.leaves if n else 0, leaf_limit=int(kernels.limit(self.tree)))
+        stats = replace(stats, memories=n, leaves=stats.leaves if n else 0, leaf_limit=int(entry_points.leaf_limit(self.tree)))
         return stats.with_bytes(key_bytes, used, allocated)
 
     def outline(self, depth: int) -> OutlineNode:
@@ -315,11 +317,11 @@ class TreeIndex(Index):
             arrays |= with_prefix("scorer", self.linear.state_dict())
         return arrays
 
-    def load_state_dict(self, state_: Mapping[str, Array], *, trusted: bool = False) -> None:
+    def load_state_dict(self, state: Mapping[str, Array], *, trusted: bool = False) -> None:
         if self.linear is not None:
-            self.linear.load_state_dict(under("scorer", state_))
-        blank = state.empty(self.sparse, self.dimension, self.settings, self.routing)
-        self._adopt(validation.with_capacity(blank, state_, self.routing.learns))
+            self.linear.load_state_dict(under("scorer", state))
+        blank = engine_arrays.empty(self.sparse, self.dimension, self.settings, self.routing)
+        self._adopt(validation.with_capacity(blank, state, self.routing.learns))
         if not trusted:
             self.check()
 

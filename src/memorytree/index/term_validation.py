@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from memorytree.engine import lists as postings
-from memorytree.engine.state import NONE, SLOT
+from memorytree.engine.arrays import NONE, SLOT
+from memorytree.engine.terms import lists as postings
 from memorytree.index.base import Array
 from memorytree.index.validation import require
 
@@ -45,7 +45,7 @@ def check_lists(arrays: Mapping[str, Array], keys: Mapping[str, Array], n: int, 
     terms, pool = int(counters[postings.TERMS]), int(counters[postings.POOL])
     require(1 <= terms <= min(len(arrays[name]) for name in OF_TERMS), "terms")
     require(0 <= pool <= min(len(arrays["members"]), len(arrays["weights"])), "the pool holds what is in use")
-    require(n <= min(len(arrays[name]) for name in OF_ROWS) and counters[postings.MOST] >= n, "rows have homes")
+    require(n <= min(len(arrays[name]) for name in OF_ROWS) and counters[postings.PEAK] >= n, "rows have homes")
     _check_terms({name: arrays[name][:terms] for name in ("names", "importance", "squares")}, arrays["places"])
     lists = arrays["lists"][:terms]
     _check_runs(lists, arrays, pool, breadth)
@@ -94,7 +94,7 @@ def _check_runs(lists: Array, arrays: Mapping[str, Array], pool: int, breadth: f
     begin, room, length, pins = lists.T
     require(np.all((lists >= 0).all(axis=1) & (length <= room) & (pins <= length) & (begin + room <= pool)), "lists fit")
     require(np.all(room & (room - 1) == 0) and np.all((room > 0) == (length > 0)), "room is a power of two")
-    most = int(breadth * np.log2(arrays["counters"][postings.MOST] + 2.0))
+    most = int(breadth * np.log2(arrays["counters"][postings.PEAK] + 2.0))
     require(np.all(length - pins <= most), "lists keep to their limit")
     require(length.sum() == arrays["counters"][postings.ENTRIES], "the number of entries is counted")
     runs = [np.column_stack([begin[room > 0], room[room > 0]])]

@@ -23,11 +23,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from memorytree.config import TermLists
-from memorytree.engine import lists as postings
-from memorytree.engine import term_lessons, term_search
-from memorytree.engine import terms as engine
-from memorytree.engine.lists import NO_FEATURE
-from memorytree.engine.state import Settings
+from memorytree.engine.arrays import Settings
+from memorytree.engine.terms import admission, learning, query, rebuilding, search
+from memorytree.engine.terms import lists as postings
+from memorytree.engine.terms.lists import NO_FEATURE
 from memorytree.index import contributions, term_validation
 from memorytree.index.base import (
     Array, Evictions, Ids, Index, InsertResult, KeyBatch, PathReport, QueryRequest, QueryResult, RewardBatch, ScoredHit,
@@ -37,7 +36,7 @@ from memorytree.index.key_table import KeyTable
 from memorytree.index.term_validation import OF_ROWS, USED, require
 from memorytree.results import OutlineTerms, RewardResult, Stats
 
-Terms = namedtuple("Terms", "breadth reads scored homes temperature rate uptake")
+Terms = namedtuple("Terms", "breadth reads scored homes temperature rate expansion")
 """The options as the engine takes them."""
 
 
@@ -70,22 +69,22 @@ class TermIndex(Index):
     def project(self, keys: KeyBatch) -> SparseBatch:
         """The keys with terms for features, without features that no memory has."""
         assert isinstance(keys, tuple)
-        return postings.in_terms(self.lists, keys, 0, len(keys[0]) - 1)
+        return postings.to_terms(self.lists, keys, 0, len(keys[0]) - 1)
 
     # ---- writing
 
     def insert(self, keys: KeyBatch, ids: Ids, start: int, stop: int) -> InsertResult:
         evicted = np.empty((stop - start, 2), np.int64)
         progress = np.array([start])
-        count = engine.insert_rows(self.keys.tree, self.lists, keys, ids, progress, stop, evicted)
+        count = admission.insert_rows(self.keys.tree, self.lists, keys, ids, progress, stop, evicted)
         return InsertResult(stop, list(map(tuple, evicted[:count].tolist())), False)
 
     def build(self, keys: KeyBatch, ids: Ids, labels: Ids | None) -> None:
-        engine.fill_rows(self.keys.tree, self.lists, keys, ids)
-        engine.rebuild(self.keys.tree, self.lists)
+        rebuilding.fill(self.keys.tree, self.lists, keys, ids)
+        rebuilding.rebuild(self.keys.tree, self.lists)
 
     def remove(self, id: int) -> bool:
-        engine.remove(self.keys.tree, self.lists, id)
+        admission.remove(self.keys.tree, self.lists, id)
         return False
 
     def set_labels(self, ids: Ids, labels: Ids) -> None:
@@ -96,12 +95,12 @@ class TermIndex(Index):
         tree, learned = self.keys.tree, 0
         rows = batch.keys, batch.ids, batch.rewards
         if not self.options.expansion:
-            return RewardResult(int(term_lessons.learn_rows(tree, self.lists, *rows)), 0)
+            return RewardResult(int(learning.learn_rows(tree, self.lists, *rows)), 0)
         # Query by query, so that a batch and a loop leave the same state.
         for i in range(len(batch.ids)):
             row = rows_of(batch.keys, i, i + 1), batch.ids[i : i + 1], batch.rewards[i : i + 1]
-            learned += term_lessons.learn_rows(tree, self.lists, *row)
-            learned += engine.take_up_rows(tree, self.lists, *row)
+            learning.learn_rows(tree, self.lists, *row)
+            learned += admission.expand_rows(tree, self.lists, *row)  # of every query from which importances learn
         return RewardResult(int(learned), 0)
 
     def rebuild(self) -> None:
@@ -113,11 +112,11 @@ class TermIndex(Index):
 
     def sweep(self) -> int:
         """Rebuild all lists; the number of memories that are in other lists than before."""
-        return int(engine.rebuild(self.keys.tree, self.lists))
+        return int(rebuilding.rebuild(self.keys.tree, self.lists))
 
     def reroute(self, times: int) -> None:
         """Offer so many memories to their lists again, in turn."""
-        engine.offer_again(self.keys.tree, self.lists, times)
+        admission.reoffer(self.keys.tree, self.lists, times)
 
     # ---- reading
 
@@ -128,14 +127,14 @@ class TermIndex(Index):
         n, k = request.stop - request.start, request.k
         ids, scores = np.empty((n, k), np.int64), np.empty((n, k), np.float32)
         decisions = blank_decisions(n if request.explore > 0 else 0)
-        numbers = request.start, request.stop, request.beam, float(request.explore), request.draw
-        excluded, answer = tuple(request.excluded), (ids, scores)
-        term_search.query_rows(self.keys.tree, self.lists, request.keys, numbers, excluded, answer, decisions)
+        rows, excluded = (request.start, request.stop), tuple(request.excluded)
+        options = request.beam, float(request.explore), request.draw
+        search.query_rows(self.keys.tree, self.lists, request.keys, rows, excluded, (ids, scores, decisions), options)
         return QueryResult(ids, scores, decisions)
 
     def score(self, keys: KeyBatch, ids: Ids) -> Scores:
         scores = np.empty(ids.shape, np.float32)
-        term_search.score_rows(self.keys.tree, self.lists, keys, ids, scores)
+        search.score_rows(self.keys.tree, self.lists, keys, ids, scores)
         return scores
 
     def key(self, id: int) -> KeyBatch:
@@ -156,7 +155,7 @@ class TermIndex(Index):
 
     def weights(self, features: Array) -> Array:
         """The weights of features: what was learned of them, and how rare they are if the scorer uses that."""
-        return term_search.weights_of(self.keys.tree, self.lists, features)
+        return query.weights_of(self.keys.tree, self.lists, features)
 
     def label(self, id: int) -> int:
         return self.keys.label(id)
@@ -165,7 +164,7 @@ class TermIndex(Index):
         return self.keys.plan_evictions(ids)
 
     def path(self, request: QueryRequest) -> PathReport:
-        entries = int(term_search.entries_for(self.keys.tree, self.lists, request.keys))
+        entries = int(query.entries_for(self.keys.tree, self.lists, request.keys))
         return PathReport((), self.keys.path(request).leaf, entries)
 
     def contributions(self, request: QueryRequest, found: QueryResult) -> list[ScoredHit]:
@@ -220,7 +219,7 @@ class TermIndex(Index):
 
     def load_state_dict(self, state: Mapping[str, Array], *, trusted: bool = False) -> None:
         lists = under("lists", state)
-        arrays = {"places": postings.map_of(lists["names"])}
+        arrays = {"places": postings.build_map(lists["names"])}
         for name, template in postings.empty().items():
             if name == "places":
                 continue

@@ -6,15 +6,14 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from memorytree.engine import state
-from memorytree.engine.state import (
+from memorytree.engine.arrays import (
     COUNT, FREE_NODE, IDS, LEAF, LEFT, MEAN, MEMORIES, NEWER, NEWEST, NEXT_ID, NODES, NONE, OLDER, OLDEST, PARENT, POOL,
     RIGHT, ROOM, ROOMS, ROOT, SLOT, SLOTS, START, TABLES, USED,
 )  # fmt: skip
 from memorytree.index.base import Array
 
 GROWING = ("id_keys", "id_rows")
-"""Arrays that grow without a counter of what is in use; others without one have a fixed length."""
+"""Arrays that building without a counter of what is in use; others without one have a fixed length."""
 
 
 def with_capacity(blank: Mapping[str, Array], stored: Mapping[str, Array], learns: bool) -> dict[str, Array]:
@@ -110,8 +109,8 @@ def check_arrays(arrays: dict[str, Array], sparse: bool, learns: bool) -> None:
         require(len(arrays["routers"]) == len(nodes), "as many routers as nodes")
         require(not learns or len(arrays["squares"]) == len(nodes), "as many squares as nodes")
     if "neighbours" in arrays:
-        require(len(arrays["neighbours"]) == len(arrays["reaches"]) == len(arrays["row_ids"]), "as many lists as rows")
-        _check_neighbours(arrays["neighbours"][:n], arrays["reaches"][:n])
+        require(len(arrays["neighbours"]) == len(arrays["link_distances"]) == len(arrays["row_ids"]), "as many lists as rows")
+        _check_neighbours(arrays["neighbours"][:n], arrays["link_distances"][:n])
 
 
 def require(holds: object, what: str) -> None:
@@ -194,14 +193,14 @@ def _check_order_of_use(arrays: dict[str, Array], n: int) -> None:
             require(np.array_equal(back[there[linked]], linked), "the order of use is the same both ways")
 
 
-def _check_neighbours(neighbours: Array, reaches: Array) -> None:
+def _check_neighbours(neighbours: Array, link_distances: Array) -> None:
     """Links are mutual, with equal distances; lists start with the nearest and have no gaps."""
     n, known = len(neighbours), neighbours != NONE
     require(np.all((neighbours >= NONE) & (neighbours < n)), "neighbours are memories")
     require(np.all(known[:, :-1] >= known[:, 1:]), "lists of neighbours have no gaps")
-    require(np.all(~known[:, 1:] | (reaches[:, :-1] <= reaches[:, 1:])), "the nearest neighbour comes first")
+    require(np.all(~known[:, 1:] | (link_distances[:, :-1] <= link_distances[:, 1:])), "the nearest neighbour comes first")
     rows, places = np.nonzero(known)
-    others, lengths = neighbours[rows, places].astype(np.int64), reaches[rows, places]
+    others, lengths = neighbours[rows, places].astype(np.int64), link_distances[rows, places]
     require(np.all(rows != others), "no memory is a neighbour of itself")
     there, back = np.lexsort((others, rows)), np.lexsort((rows, others))
     pairs = rows[there] * n + others[there]

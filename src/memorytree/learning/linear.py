@@ -9,8 +9,8 @@ import numpy as np
 
 from memorytree.config import LinearScorer
 from memorytree.engine.linear import Product, learn_rows, set_scorer, take_places
-from memorytree.engine.sparse import SMALLEST_TABLE
-from memorytree.engine.state import NONE
+from memorytree.engine.hash_map import SMALLEST_TABLE
+from memorytree.engine.arrays import NONE
 
 
 class LinearWeights:

@@ -93,8 +93,10 @@ class CustomReranker(Reranker):
         """The key of a query and the keys of candidates as a scorer takes them: a vector and a matrix, or scipy rows."""
         if not isinstance(row, tuple):
             return row[0], np.concatenate(keys)
-        stored = row[1] >= 0  # features that no memory has are negative
-        batches = [(np.array([0, np.count_nonzero(stored)]), row[1][stored], row[2][stored]), *keys]
+        (first, last), features, weights = row
+        features, weights = features[first:last], weights[first:last]
+        stored = features >= 0  # features that no memory has are negative
+        batches = [(np.array([0, np.count_nonzero(stored)]), features[stored], weights[stored]), *keys]
         self._columns = max(self._columns, *(1 + int(features.max(initial=0)) for _, features, _ in batches))
         x, *_ = rows = [
             scipy.sparse.csr_matrix((weights, features, bounds), shape=(1, self._columns))

@@ -1,63 +1,68 @@
-"""`routing="principal"`: a full leaf is cut along its top principal direction at the median.
+"""`routing="principal"`: a full leaf is cut at the median of its top principal direction.
 
-The router then stays as it is, so a memory is always found where it was put. A subtree is rebuilt when its heavier side
-outgrows 3/4, which keeps the depth logarithmic on every stream, and when it has grown 64-fold, because a direction found
-among its first few dozen memories is a poor one for thousands.
+Routers never change afterwards, so a memory is always found where it was put. A subtree is rebuilt when its heavier side
+holds more than 3/4, which keeps the depth logarithmic for every stream, and when it has grown 64-fold, because a direction
+computed from its first few dozen memories fits thousands badly (`building.is_outgrown`).
 """
 
 from collections import namedtuple
 
 import numpy as np
 
-from memorytree.engine import declared
-from memorytree.engine.compile import blank, body_for, helper
-from memorytree.engine.declared import (
+from memorytree.engine import dispatch
+from memorytree.engine.arrays import LABEL, NONE
+from memorytree.engine.dispatch import (
     add_to_router,
     load_key,
     reset_router,
     same_key,
 )  # fmt: skip
-from memorytree.engine.rng import below, mix
-from memorytree.engine.route import cut_at_median, margin
-from memorytree.engine.state import LABEL, NONE
+from memorytree.engine.hash_map import place_in
+from memorytree.engine.jit import blank, body_for, helper
+from memorytree.engine.rng import below
+from memorytree.engine.routing import cut_at_median, margin
 
 Principal = namedtuple("Principal", "center learns rebuilds neighbours", defaults=(0,))
 
-# A direction is judged from this many members at the most, by this many power iterations.
+# A direction is computed from at most this many members, by this many power iterations.
 SAMPLE = 256
 ITERATIONS = 3
 
 
 def principal(*, neighbours: int = 0) -> Principal:
-    """Principal routing. With `neighbours` every memory knows so many others at the most, and a search goes from one to the
-    next (`engine/neighbours.py`): an insertion takes ten times as long, and a search finds much more in the same time."""
+    """Return the options of principal routing.
+
+    Args:
+        neighbours: maximal number of neighbours of a memory in a graph that is then searched instead of the tree
+            (`engine/neighbours.py`). An insertion takes ten times as long, and a search of the same time finds more.
+    """
     return Principal(False, False, True, neighbours)
 
 
-@body_for(declared.note_key, "principal")
-def note_key(tree, x):
+@body_for(dispatch.record_key, "principal")
+def record_key(tree, x):
     pass
 
 
-@body_for(declared.step, "principal")
+@body_for(dispatch.step, "principal")
 def step(tree, node, x, left_count, right_count):
     return margin(tree, node, x) > 0
 
 
-@body_for(declared.learn_from_reward, "principal")
+@body_for(dispatch.learn_from_reward, "principal")
 def learn_from_reward(tree, node, x, right, probability, reward):
     return False
 
 
-@body_for(declared.lift_random, "principal")
-def lift_random(tree):
-    # Routers that stay as they are have nothing to reroute; no tree of this kind asks for it while inserting.
+@body_for(dispatch.pop_random, "principal")
+def pop_random(tree):
+    # Never called: routers do not change, so options allow no reroutes.
     return np.int64(0), load_key(tree, 0)
 
 
 @helper
 def point_between(tree, node, slot, other):
-    """The direction from one key to another, which tells at least these two apart."""
+    """Set the router to the direction from the key in one slot to another key, which separates at least these two."""
     reset_router(tree, node)
     add_to_router(tree, node, load_key(tree, other), 1.0)
     add_to_router(tree, node, load_key(tree, slot), -1.0)
@@ -65,9 +70,12 @@ def point_between(tree, node, slot, other):
 
 @helper
 def average_by_label(tree, sample, projections, mean):
-    """Where memories have labels, let each speak with the voice of its label: the direction is then the one along which
-    labels differ most, and memories of one label stay together. Those that are alone with their label, or have none, say
-    nothing if at least a quarter are not: their voice is mostly noise."""
+    """Replace each projection by the mean of its label, in place.
+
+    The router then turns to the direction along which labels differ most. Memories without a label, or whose label occurs
+    once, get the overall mean if at least a quarter of the sample shares labels; otherwise they keep their projections.
+    sample is int64 of shape (n,), slots; projections is float64 of shape (n,).
+    """
     size = 8
     while size < 2 * sample.shape[0]:
         size *= 2
@@ -79,27 +87,25 @@ def average_by_label(tree, sample, projections, mean):
         label = np.int64(tree.rows[tree.slots[sample[i]], LABEL])
         if label == NONE:
             continue
-        place = np.int64(mix(np.uint64(label))) & (size - 1)
-        while labels[place] != label and labels[place] != NONE:
-            place = (place + 1) & (size - 1)
+        place = place_in(labels, label)
         labels[place], places[i] = label, place
         totals[place] += projections[i]
         counts[place] += 1
-    in_company = 0
+    labelled = 0
     for i in range(sample.shape[0]):
-        in_company += places[i] != NONE and counts[places[i]] > 1
+        labelled += places[i] != NONE and counts[places[i]] > 1
     for i in range(sample.shape[0]):
         if places[i] != NONE and counts[places[i]] > 1:
             projections[i] = totals[places[i]] / counts[places[i]]
-        elif 4 * in_company >= sample.shape[0]:
+        elif 4 * labelled >= sample.shape[0]:
             projections[i] = mean
 
 
 @helper
 def turn_along_spread(tree, node, sample, iterations):
-    """Turn the router towards the top principal direction of the sample, by power iteration.
+    """Turn the router towards the top principal direction of the sample (slots), by power iteration.
 
-    router = the sum of projection * key; as centred projections add up to zero, the mean key need not be known.
+    The router becomes the sum of projection * key. Centred projections add up to zero, so the mean key is not needed.
     """
     projections = blank(sample.shape[0], np.float64)
     for _ in range(iterations):
@@ -119,9 +125,9 @@ def turn_along_spread(tree, node, sample, iterations):
             add_to_router(tree, node, load_key(tree, sample[i]), projections[i] / scale)
 
 
-@body_for(declared.cut, "principal")
+@body_for(dispatch.cut, "principal")
 def cut(tree, node, order, first, last, sides, settle):
-    # Power iteration begins at the direction between two random members: trees of a forest then cut differently.
+    # Power iteration begins at the direction between two random members, so that the trees of a forest differ.
     one = order[first + below(tree.stream, last - first)]
     start = below(tree.stream, last - first)
     different = 0
@@ -134,7 +140,7 @@ def cut(tree, node, order, first, last, sides, settle):
     sample = blank(size, np.int64)
     for i in range(size):
         sample[i] = order[first + i * (last - first) // size]
-    # Where the main direction of the sample tells no two members apart, the direction between two that differ does.
+    # If the principal direction of the sample separates no members, use the direction between two that differ.
     for iterations in (ITERATIONS, 0):
         point_between(tree, node, one, other)
         turn_along_spread(tree, node, sample, iterations)

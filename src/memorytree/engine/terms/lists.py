@@ -1,54 +1,64 @@
-"""Posting lists with a limit, as arrays: for each term the memories in which it weighs most.
+"""Posting lists of limited length, as arrays: for each term the memories in which it weighs most.
 
-A list is a heap with the lightest entry on top, which makes way for a heavier one. Lists are runs of one pool, in powers of
-two; runs given back are chained by size. Memories are known by their row in the tree (a single leaf) that stores their keys,
-and those keys have terms, numbers without holes, for features.
+counters    int64 (8,): see the constants below
+places      int32 (size, 2): hash map from features to terms (`hash_map.py`)
+names       int32 (terms,): the feature of each term
+lists       int64 (terms, 4): BEGIN, ROOM and LENGTH of each list in the pool, and its number of pinned entries
+importance  float32 (terms,): learned factor of each term; squares, float32 (terms,), holds Adagrad's sums
+documents   int32 (terms,): number of memories that have the term
+members     int32 (pool,): entries of the lists, (row << FLAGS) + flags; weights, float32 (pool,): the term's weight there
+homes       int32 (memories,): number of lists that are homes of a memory and that it is in
+lengths     float32 (memories,): sum of squares of a key, with learned importances
+given       int32 (memories,): number of terms of the key itself, without those that were added by expansion
+free        int64 (RUN_CLASSES,): free runs of the pool (`pool.py`)
+gradient    float32 (terms,): scratch, all zeros except during a step of learning
+
+A list is a heap with the lightest entry on top, which a heavier one replaces. Lists are runs of a power of two of entries in
+one pool. Memories are rows of a tree with a single leaf, which stores their keys with terms (0 .. terms - 1) for features.
 """
-
-from typing import Any
 
 import numpy as np
 from numba.core import types
 from numba.experimental import structref
 
-from memorytree.engine.compile import blank, helper, kernel
-from memorytree.engine.dense import grown, lengthened
-from memorytree.engine.sparse import class_of, find
-from memorytree.engine.state import NONE
+from memorytree.engine.arrays import NONE
+from memorytree.engine.hash_map import find
+from memorytree.engine.heap import sift_down, sift_up
+from memorytree.engine.jit import blank, helper, kernel
+from memorytree.engine.pool import grown, lengthened, pop_free, push_free, size_class
 
-# Entries of `counters`; MOST is the largest number of memories since the lists were last built, from which their limit
-# follows, so that it never falls below what they hold; NEXT is the row that `offer_again` begins with.
-TERMS, MOST, ENTRIES, POOL, NEXT, LESSONS = range(6)
-# Columns of `lists`.
+# Entries of `counters`. PEAK is the largest number of memories since the lists were last built; the limit of lists follows
+# from it, so that it never falls below their length. POOL is the end of the pool, NEXT the row that `reoffer` begins with,
+# LEARNED the number of queries whose rewards changed importances.
+TERMS, PEAK, ENTRIES, POOL, NEXT, LEARNED = range(6)
+# Columns of `lists`. Pinned entries are never replaced.
 BEGIN, ROOM, LENGTH, PINS = range(4)
 # Columns of `places`, the map from a feature to its term.
 FEATURE, TERM = range(2)
-# Flags of an entry, below its row.
+# Flags of an entry, in the bits below its row.
 HOME, PINNED, FLAGS = 1, 2, 2
 SMALLEST_RUN = 2
 RUN_CLASSES = 40
 NO_FEATURE = 0  # the term of keys without terms
-GONE = -2
-# A term may come to weigh this much more or less than at first.
-FURTHEST = 1e4
+GONE = -2  # marks excluded candidates of a query
+MAX_IMPORTANCE = 1e4  # its inverse is the least importance
 
 FIELDS = (
     "settings", "counters", "places", "names", "lists", "importance", "squares", "documents",
     "members", "weights", "homes", "lengths", "given", "free", "gradient",
 )  # fmt: skip
-ARRAYS = FIELDS[1:-1]  # the last is scratch: all zeros whenever nobody learns
+ARRAYS = FIELDS[1:-1]  # without settings and scratch
 
 
 @structref.register
 class ListsType(types.StructRef):
-    """Numba's type of the lists."""
+    """Numba type of the lists."""
 
 
 class Lists(structref.StructRefProxy):
-    """Handle of the lists, to pass to kernels."""
+    """Handle of the lists, an argument of kernels."""
 
     __slots__ = ()
-    _numba_type_ = structref.StructRefProxy._type
 
 
 structref.define_boxing(ListsType, Lists)
@@ -68,18 +78,18 @@ def _arrays_of(lists):
     )  # fmt: skip
 
 
-def make(settings: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """Lists over these arrays (which they then own)."""
+def make(settings: object, arrays: dict[str, np.ndarray]) -> Lists:
+    """Make lists over these arrays, which they then own; `settings` are the options `Terms`."""
     return _make(settings, *(arrays[name] for name in ARRAYS), np.zeros(len(arrays["names"]), np.float32))
 
 
-def arrays_of(lists: Any) -> dict[str, np.ndarray]:
-    """The arrays by name, as views: valid until the lists are written to."""
+def arrays_of(lists: Lists) -> dict[str, np.ndarray]:
+    """Return the arrays by name, as views that are valid until the lists are written to."""
     return dict(zip(ARRAYS, _arrays_of(lists), strict=True))
 
 
 def empty() -> dict[str, np.ndarray]:
-    """The arrays of lists that hold nothing: the one of keys without terms."""
+    """Return the arrays of empty lists; the only term is that of keys without terms."""
     counters = np.zeros(8, np.int64)
     counters[TERMS] = 1
     return {
@@ -94,18 +104,18 @@ def empty() -> dict[str, np.ndarray]:
         "weights": np.empty(64, np.float32),
         "homes": np.zeros(64, np.int32),
         "lengths": np.zeros(64, np.float32),
-        "given": np.zeros(64, np.int32),  # how many terms of a key are not learned
+        "given": np.zeros(64, np.int32),
         "free": np.full(RUN_CLASSES, NONE, np.int64),
     }
 
 
-def map_of(names: np.ndarray) -> np.ndarray:
-    """The map from features to terms, for terms of these names."""
+def build_map(names: np.ndarray) -> np.ndarray:
+    """Return the map from features to terms, where names[term] is the feature of a term."""
     size = 64
     while size < 2 * len(names):
         size *= 2
     places = np.full((size, 2), NONE, np.int32)
-    _fill_map(places, names, len(names))
+    _insert_terms(places, names, len(names))
     return places
 
 
@@ -113,28 +123,29 @@ def map_of(names: np.ndarray) -> np.ndarray:
 
 
 @helper
-def fill_map(places, names, terms):
+def insert_terms(places, names, terms):
+    """Insert the terms 1 .. terms - 1 into an empty map."""
     for term in range(1, terms):
         place = find(places, 0, places.shape[0], names[term])
         places[place, FEATURE], places[place, TERM] = names[term], term
 
 
 @kernel
-def _fill_map(places, names, terms):
-    fill_map(places, names, terms)
+def _insert_terms(places, names, terms):
+    insert_terms(places, names, terms)
 
 
 @helper
 def term_of(lists, feature):
-    """The term of a feature, or NONE if no key stored so far had it. Negative features were never stored."""
+    """Return the term of a feature, or NONE if no stored key has had it. Negative features are never stored."""
     if feature < 0:
         return np.int64(NONE)
     return np.int64(lists.places[find(lists.places, 0, lists.places.shape[0], feature), TERM])
 
 
 @kernel
-def in_terms(lists, X, first, last):
-    """Rows first .. last - 1 with terms for features, and nothing of those that are none."""
+def to_terms(lists, X, first, last):
+    """Return rows first .. last - 1 as a batch with terms for features; features without a term are left out."""
     bounds, features, weights = X
     most = bounds[last] - bounds[first]
     kept, terms, values = blank(last - first + 1, np.int64), blank(most, np.int32), blank(most, np.float32)
@@ -151,7 +162,7 @@ def in_terms(lists, X, first, last):
 
 @helper
 def add_term(lists, feature):
-    """A term for a new feature. Half of the map stays empty."""
+    """Return a new term for a feature. At least half of the map stays empty."""
     term = lists.counters[TERMS]
     if term == lists.names.shape[0]:
         lists.names = lengthened(lists.names, 2 * term)
@@ -172,7 +183,7 @@ def add_term(lists, feature):
         for place in range(places.shape[0]):
             places[place, FEATURE] = NONE
             places[place, TERM] = NONE
-        fill_map(places, lists.names, lists.counters[TERMS])
+        insert_terms(places, lists.names, lists.counters[TERMS])
         lists.places = places
     else:
         place = find(lists.places, 0, lists.places.shape[0], feature)
@@ -184,13 +195,10 @@ def add_term(lists, feature):
 
 
 @helper
-def take_run(lists, room):
-    """The beginning of a run of this size (a power of two): one given back earlier, or a new one."""
-    kind = class_of(room)
-    begin = lists.free[kind]
+def allocate_run(lists, room):
+    """Return the beginning of a run of this size (a power of two): a free one, or a new one at the end of the pool."""
+    begin = pop_free(lists.free, size_class(room), lists.members, SMALLEST_RUN)
     if begin != NONE:
-        link = np.int64(lists.members[begin])
-        lists.free[kind] = link if link == NONE else link * SMALLEST_RUN
         return begin
     begin = lists.counters[POOL]
     size = lists.members.shape[0]
@@ -204,27 +212,24 @@ def take_run(lists, room):
 
 
 @helper
-def give_run(lists, begin, room):
-    """Return a run; the free ones of a size form a chain through their first entry (in units of the smallest run)."""
-    kind = class_of(room)
-    link = lists.free[kind]
-    lists.members[begin] = link if link == NONE else link // SMALLEST_RUN
-    lists.free[kind] = begin
+def free_run(lists, begin, room):
+    """Return a run to the free ones of its size."""
+    push_free(lists.free, size_class(room), lists.members, SMALLEST_RUN, begin)
 
 
 @helper
-def make_room(lists, term):
-    """See to room for one more entry."""
+def reserve_entry(lists, term):
+    """Make room for one more entry in a list."""
     begin, room, length = lists.lists[term, BEGIN], lists.lists[term, ROOM], lists.lists[term, LENGTH]
     if length < room:
         return
     larger = max(2 * room, SMALLEST_RUN)
-    target = take_run(lists, larger)
+    target = allocate_run(lists, larger)
     for j in range(length):
         lists.members[target + j] = lists.members[begin + j]
         lists.weights[target + j] = lists.weights[begin + j]
     if room:
-        give_run(lists, begin, room)
+        free_run(lists, begin, room)
     lists.lists[term, BEGIN] = target
     lists.lists[term, ROOM] = larger
 
@@ -233,74 +238,49 @@ def make_room(lists, term):
 
 
 @helper
-def rank(member, weight):
-    """What the heap is ordered by: pinned entries never come to the top while there are others."""
+def entry_cost(weight, member):
+    """Return what the heap is ordered by; pinned entries never come to the top while there are others."""
     return np.inf if member & PINNED else np.float64(abs(weight))
 
 
 @helper
-def swap(lists, a, b):
-    lists.members[a], lists.members[b] = lists.members[b], lists.members[a]
-    lists.weights[a], lists.weights[b] = lists.weights[b], lists.weights[a]
-
-
-@helper
-def sift_down(lists, begin, length, j):
-    while 2 * j + 1 < length:
-        child = 2 * j + 1
-        lightest = rank(lists.members[begin + child], lists.weights[begin + child])
-        if child + 1 < length:
-            other = rank(lists.members[begin + child + 1], lists.weights[begin + child + 1])
-            if other < lightest:
-                child, lightest = child + 1, other
-        if lightest >= rank(lists.members[begin + j], lists.weights[begin + j]):
-            return
-        swap(lists, begin + j, begin + child)
-        j = child
-
-
-@helper
-def sift_up(lists, begin, j):
-    mine = rank(lists.members[begin + j], lists.weights[begin + j])
-    while j > 0:
-        parent = (j - 1) // 2
-        if rank(lists.members[begin + parent], lists.weights[begin + parent]) <= mine:
-            return
-        swap(lists, begin + j, begin + parent)
-        j = parent
+def sift_entry_down(lists, begin, length, place):
+    """Restore the heap of a list after entry `place` became heavier."""
+    sift_down(entry_cost, lists.weights, lists.members, begin, length, place)
 
 
 @helper
 def add_entry(lists, term, member, weight):
-    make_room(lists, term)
+    """Add an entry to a list, whatever its limit."""
+    reserve_entry(lists, term)
     begin, length = lists.lists[term, BEGIN], lists.lists[term, LENGTH]
     lists.members[begin + length] = member
     lists.weights[begin + length] = weight
     lists.lists[term, LENGTH] += 1
     lists.lists[term, PINS] += (member & PINNED) // PINNED
     lists.counters[ENTRIES] += 1
-    sift_up(lists, begin, length)
+    sift_up(entry_cost, lists.weights, lists.members, begin, length)
 
 
 @helper
-def drop_entry(lists, term, j):
-    """The last entry takes the place of the one that goes; an empty list gives its room back."""
+def remove_entry(lists, term, j):
+    """Remove entry j of a list; the last entry takes its place, and an empty list returns its run."""
     begin, last = lists.lists[term, BEGIN], lists.lists[term, LENGTH] - 1
     lists.lists[term, LENGTH] = last
     lists.lists[term, PINS] -= (lists.members[begin + j] & PINNED) // PINNED
     lists.counters[ENTRIES] -= 1
     if j < last:
-        swap(lists, begin + j, begin + last)
-        sift_up(lists, begin, j)
-        sift_down(lists, begin, last, j)
+        lists.members[begin + j], lists.weights[begin + j] = lists.members[begin + last], lists.weights[begin + last]
+        sift_up(entry_cost, lists.weights, lists.members, begin, j)
+        sift_entry_down(lists, begin, last, j)
     if last == 0:
-        give_run(lists, begin, lists.lists[term, ROOM])
+        free_run(lists, begin, lists.lists[term, ROOM])
         lists.lists[term, ROOM] = 0
 
 
 @helper
-def place_in_list(lists, term, row):
-    """Where in a list a memory is, or NONE."""
+def find_entry(lists, term, row):
+    """Return the index of a memory in a list, or NONE."""
     begin = lists.lists[term, BEGIN]
     for j in range(lists.lists[term, LENGTH]):
         if lists.members[begin + j] >> FLAGS == row:

@@ -1,22 +1,22 @@
-"""Routers at work: the one margin that insertion, query and sweep all share, and the cut at its median."""
+"""The margin that insertion, query and sweep share, the descent by it, and cuts at the median margin."""
 
 import numpy as np
 
-from memorytree.engine.compile import blank, helper
-from memorytree.engine.declared import linear, load_key, measure_router, set_threshold, threshold_of
+from memorytree.engine.arrays import LEFT, NONE, RIGHT
+from memorytree.engine.dispatch import linear, load_key, measure_router, set_threshold, threshold_of
+from memorytree.engine.jit import blank, helper
 from memorytree.engine.median import median_cut
-from memorytree.engine.state import LEFT, NONE, RIGHT
 
 
 @helper
 def margin(tree, node, x):
-    """g(x): left where it is at most 0, right otherwise."""
+    """Return g(x): keys go left where it is at most 0, right otherwise."""
     return linear(tree, node, x) - threshold_of(tree, node)
 
 
 @helper
 def descend(tree, x, node):
-    """Algorithm 1, Path: the leaf that x is routed to from a node."""
+    """Return the leaf that x is routed to from a node (Algorithm 1, Path)."""
     nodes = tree.nodes
     while nodes[node, LEFT] != NONE:
         node = np.int64(nodes[node, RIGHT] if margin(tree, node, x) > 0 else nodes[node, LEFT])
@@ -25,7 +25,10 @@ def descend(tree, x, node):
 
 @helper
 def cut_at_median(tree, node, order, first, last, sides):
-    """Choose the threshold of a router that has its direction, and so the sides; False: it tells no two members apart."""
+    """Set the threshold of a router whose weights are set so that it halves the memories in slots order[first:last].
+
+    Writes whether the i-th memory goes right to sides[i]; returns False, with nothing changed, if all margins are equal.
+    """
     sums = blank(last - first, np.float32)
     for i in range(first, last):
         sums[i - first] = linear(tree, node, load_key(tree, order[i]))

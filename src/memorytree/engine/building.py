@@ -1,24 +1,8 @@
-"""How the tree changes: memories are placed, taken out, rerouted and swept; leaves split; subtrees are rebuilt."""
+"""Changes of the tree: placing, removing and moving memories, splitting leaves, rebuilding subtrees."""
 
 import numpy as np
 
-from memorytree.engine.compile import blank, helper, kernel
-from memorytree.engine.declared import copy_key, cut, leave_neighbours, move_key, same_key, step
-from memorytree.engine.layout import (
-    append,
-    detach,
-    free_node,
-    free_row,
-    give_extent,
-    leaf_limit,
-    move_row_to_end,
-    new_leaf,
-    put,
-    row_of_id,
-    take_extent,
-)  # fmt: skip
-from memorytree.engine.rng import below
-from memorytree.engine.state import (
+from memorytree.engine.arrays import (
     BUILT,
     COUNT,
     EQUAL,
@@ -34,17 +18,36 @@ from memorytree.engine.state import (
     SLOT,
     START,
 )  # fmt: skip
+from memorytree.engine.dispatch import copy_key, cut, move_key, same_key, step, unlink_row
+from memorytree.engine.hash_map import row_of_id
+from memorytree.engine.jit import blank, helper, kernel
+from memorytree.engine.rng import below
+from memorytree.engine.storage import (
+    allocate_extent,
+    append_row,
+    detach_row,
+    free_extent,
+    free_node,
+    free_row,
+    leaf_limit,
+    move_row_to_end,
+    new_leaf,
+    set_slot,
+)  # fmt: skip
 
-# A subtree this many times as large as when it was built is built anew.
+# A subtree that has grown to this many times its size when it was built is rebuilt.
 OUTGROWN = 64
 
 
 @helper
-def gather(tree, top, order):
-    """List the slots below a node from left to right, and let its descendants go; their extents are returned to be freed
-    once their keys have been moved. The node itself becomes an empty leaf."""
+def collect_slots(tree, top, order):
+    """Write the slots below a node to `order` (int64, (n,)), from left to right, and free its descendants.
+
+    The node itself becomes an empty leaf. Returns the extents (int64, (leaves, 2)) of the leaves, which are to be freed once
+    the keys have been moved.
+    """
     nodes = tree.nodes
-    # No leaf is empty, so there are at most as many leaves as memories, and the stack never holds more than that.
+    # No leaf is empty, so neither the leaves nor the nodes on the stack outnumber the memories.
     stack = blank(order.shape[0] + 1, np.int64)
     extents = blank((order.shape[0], 2), np.int64)
     stack[0] = top
@@ -72,13 +75,13 @@ def gather(tree, top, order):
 
 
 @helper
-def settle_leaf(tree, leaf, order, first, last):
-    """Give a leaf the memories in slots order[first:last]."""
-    start, room = take_extent(tree, last - first)
+def fill_leaf(tree, leaf, order, first, last):
+    """Move the memories in slots order[first:last] to a leaf without slots."""
+    start, room = allocate_extent(tree, last - first)
     for i in range(first, last):
         row = tree.slots[order[i]]
         move_key(tree, order[i], start + i - first)
-        put(tree, leaf, start + i - first, row)
+        set_slot(tree, leaf, start + i - first, row)
     nodes = tree.nodes
     nodes[leaf, START] = start
     nodes[leaf, ROOM] = room
@@ -86,8 +89,8 @@ def settle_leaf(tree, leaf, order, first, last):
 
 
 @helper
-def part(order, first, last, sides):
-    """Bring those that go left before those that go right, each in their old order."""
+def partition(order, first, last, sides):
+    """Reorder order[first:last] stably so that memories that go left come first; returns where those that go right begin."""
     right = blank(last - first, np.int64)
     lefts = first
     rights = 0
@@ -105,7 +108,7 @@ def part(order, first, last, sides):
 
 @helper
 def all_equal(tree, order, first, last):
-    """Whether the slots order[first:last] all hold the same key."""
+    """Return whether the slots order[first:last] all hold the same key."""
     for i in range(first + 1, last):
         if not same_key(tree, order[first], order[i]):
             return False
@@ -113,8 +116,8 @@ def all_equal(tree, order, first, last):
 
 
 @helper
-def branch(tree, node, count):
-    """Turn a leaf without memories into an internal node over two new leaves."""
+def split_leaf(tree, node, count):
+    """Turn a leaf without memories into an internal node over two new leaves; returns (left, right)."""
     left, right = new_leaf(tree, node), new_leaf(tree, node)
     nodes = tree.nodes
     nodes[node, LEFT] = left
@@ -125,15 +128,17 @@ def branch(tree, node, count):
 
 
 @kernel
-def regrow(tree, top, settle):
-    """Build the subtree below a node anew, top-down: a leaf that is too full is split (Algorithm 5, lines 3-7), an internal
-    node is rebuilt. Keys are moved once, at the end."""
+def rebuild_subtree(tree, top, settle):
+    """Rebuild the subtree below a node top-down; a leaf that is too full is split (Algorithm 5, lines 3-7).
+
+    With `settle` every memory goes to the leaf that the finished routers choose. Keys are moved once, at the end.
+    """
     limit = leaf_limit(tree)
     total = np.int64(tree.nodes[top, COUNT])
     order = blank(total, np.int64)
     sides = blank(total, np.bool_)
-    extents = gather(tree, top, order)
-    # A part that waits holds at least one memory.
+    extents = collect_slots(tree, top, order)
+    # Every entry of the stack, (node, first, last), has at least one memory.
     stack = blank((total + 1, 3), np.int64)
     stack[0, 0], stack[0, 1], stack[0, 2] = top, 0, total
     waiting = 1
@@ -143,28 +148,30 @@ def regrow(tree, top, settle):
         tree.nodes[node, GENERATION] += 1
         tree.nodes[node, EQUAL] = 0
         if last - first > limit and cut(tree, node, order, first, last, sides, settle):
-            middle = part(order, first, last, sides)
-            left, right = branch(tree, node, last - first)
+            middle = partition(order, first, last, sides)
+            left, right = split_leaf(tree, node, last - first)
             stack[waiting, 0], stack[waiting, 1], stack[waiting, 2] = right, middle, last
             stack[waiting + 1, 0], stack[waiting + 1, 1], stack[waiting + 1, 2] = left, first, middle
             waiting += 2
         else:
             tree.nodes[node, EQUAL] = last - first > limit and all_equal(tree, order, first, last)
-            settle_leaf(tree, node, order, first, last)
+            fill_leaf(tree, node, order, first, last)
     for i in range(extents.shape[0]):
-        give_extent(tree, extents[i, 0], extents[i, 1])
+        free_extent(tree, extents[i, 0], extents[i, 1])
 
 
 @helper
 def is_too_full(tree, leaf):
-    """Algorithm 5, line 2. A leaf of equal keys cannot be split; `append` notices when a different one arrives."""
+    """Return whether a leaf must be split (Algorithm 5, line 2); one of equal keys cannot be (`append_row` clears EQUAL)."""
     return tree.nodes[leaf, COUNT] > leaf_limit(tree) and not tree.nodes[leaf, EQUAL]
 
 
 @helper
-def place(tree, row, x):
-    """Algorithm 4, Insert: down the tree, learning where the routing learns, and into a leaf. Returns the node that must be
-    regrown now (a leaf that is too full, a subtree that is outgrown), or NONE."""
+def place_row(tree, row, x):
+    """Route a memory with key x to a leaf, training routers on the way where the routing learns (Algorithm 4, Insert).
+
+    Returns the node that must be rebuilt now (a leaf that is too full or the highest outgrown subtree), or NONE.
+    """
     nodes = tree.nodes
     node = tree.counters[ROOT]
     outgrown = np.int64(NONE)
@@ -175,7 +182,7 @@ def place(tree, row, x):
         if outgrown == NONE and is_outgrown(tree, node, np.int64(nodes[child, COUNT]) + 1):
             outgrown = node
         node = child
-    append(tree, node, row, x)
+    append_row(tree, node, row, x)
     if outgrown == NONE and is_too_full(tree, node):
         return node
     return outgrown
@@ -183,11 +190,11 @@ def place(tree, row, x):
 
 @helper
 def is_outgrown(tree, node, heavier):
-    """Whether a subtree should be built anew, where the routing rebuilds.
+    """Return whether a subtree must be rebuilt, given the count of its heavier child.
 
-    The scapegoat rule: the heavier side holds more than 3/4, and a quarter of the subtree is new since it was built (where
-    equal keys forbid a better cut, a rebuild is thus still paid for by the changes before it). Or it has grown so much that
-    its router, made from a handful of early memories, no longer speaks for what is below.
+    The scapegoat rule: the heavier child holds more than 3/4 and the count has changed by a quarter since the subtree was
+    built, so that the changes pay for the rebuild even where equal keys prevent a better cut. A subtree is also rebuilt when
+    it has grown OUTGROWN-fold, because its router was made from a small sample of early memories.
     """
     if not tree.routing.rebuilds:
         return False
@@ -196,8 +203,8 @@ def is_outgrown(tree, node, heavier):
 
 
 @helper
-def highest_to_regrow(tree, node):
-    """After a removal: the highest node above that is outgrown or fits into half a leaf, or NONE."""
+def highest_to_rebuild(tree, node):
+    """Return the highest node, from this one up, that is outgrown or fits into half a leaf after a removal, or NONE."""
     worst = np.int64(NONE)
     if not tree.routing.rebuilds:
         return worst
@@ -214,26 +221,28 @@ def highest_to_regrow(tree, node):
 
 @helper
 def remove_row(tree, row):
-    """Algorithm 6, Remove. Returns the node that must be regrown now, or NONE."""
-    leave_neighbours(tree, row)
-    lowest = detach(tree, row)
+    """Remove a memory (Algorithm 6, Remove); returns the node that must be rebuilt now, or NONE."""
+    unlink_row(tree, row)
+    lowest = detach_row(tree, row)
     free_row(tree, row)
-    return highest_to_regrow(tree, lowest)
+    return highest_to_rebuild(tree, lowest)
 
 
 @helper
-def lift_random(tree):
-    """Algorithm 7, Reroute, lines 1-2: take a random memory out of the tree; (its row, its key)."""
+def pop_random(tree):
+    """Take a random memory out of the tree (Algorithm 7, Reroute, lines 1-2); returns (its row, its key)."""
     row = move_row_to_end(tree, below(tree.stream, tree.counters[MEMORIES]))
     x = copy_key(tree, tree.rows[row, SLOT])
-    detach(tree, row)
+    detach_row(tree, row)
     return row, x
 
 
 @helper
-def in_the_way(tree, id):
-    """The memory that has to go before one with this id comes: the one that has the id, or at full capacity the one that was
-    of no use for longest. NONE: there is room."""
+def blocking_id(tree, id):
+    """Return the id of the memory to remove before one with this id is inserted, or NONE.
+
+    That is the memory with the same id, or at full capacity the least recently used one.
+    """
     counters = tree.counters
     if row_of_id(tree, id) != NONE:
         return id
@@ -246,8 +255,8 @@ def in_the_way(tree, id):
 def move_to_leaf(tree, row, leaf):
     """Move a memory to another leaf."""
     x = copy_key(tree, tree.rows[row, SLOT])
-    detach(tree, row)
-    append(tree, leaf, row, x)
+    detach_row(tree, row)
+    append_row(tree, leaf, row, x)
     node = np.int64(tree.nodes[leaf, PARENT])
     while node != NONE:
         tree.nodes[node, COUNT] += 1

@@ -1,51 +1,26 @@
-"""The doors of the engine: what Python calls. Everything else in this room is called from here.
+"""Entry points: the kernels of trees that Python calls.
 
-Each door compiles on its first use, so the doors are kept apart: who never explores, sweeps or removes does not wait for it.
-Where a subtree must be regrown, a writing kernel stops and returns that node; the caller has it regrown and calls again.
+Each is compiled on its first use, so they are kept apart: a process that never explores, sweeps or removes does not wait for
+these. Where a subtree must be rebuilt, a writing kernel stops and returns that node; the caller rebuilds it and calls again.
 """
 
 import numpy as np
 
-from memorytree.engine import dense, grow, layout, neighbours, search, sparse  # noqa: F401  (they give the declared functions their bodies)
-from memorytree.engine.compile import blank, helper, kernel
-from memorytree.engine.declared import (
-    dissimilarity,
-    keys_apart,
-    learn_from_reward,
-    leave_neighbours,
-    lift_random,
-    load_key,
-    meet_neighbours,
-    move_from,
-    note_key,
-    prepare,
-    row_of,
-    score,
-    seek,
-)
-from memorytree.engine.rng import seeded, uniform
-from memorytree.engine.route import descend, margin
-from memorytree.engine.state import (
-    COUNT,
-    GENERATION,
-    LABEL,
-    LEAF,
-    LEFT,
-    LINKED,
-    MEMORIES,
-    NEXT_ID,
-    NODES,
-    NONE,
-    RIGHT,
-    ROOM,
-    ROOMS,
-    ROOT,
-    SLOT,
-    SLOTS,
-    START,
+from memorytree.engine import building, dense, graph_search, linear, neighbours, search, sparse, storage  # noqa: F401  (imports register the bodies of dispatched functions)
+from memorytree.engine.arrays import (
+    COUNT, GENERATION, LABEL, LEAF, LEFT, LINKED, MEMORIES, NEXT_ID, NODES, NONE, RIGHT, ROOM, ROOMS, ROOT, SLOT, SLOTS, START,
 )  # fmt: skip
+from memorytree.engine.dispatch import (
+    detach_keys, key_distance, learn_from_reward, link_row, load_key, move_detached_key, pop_random, prepare, record_key,
+    row_of, score, search_tree, unlink_row,
+)  # fmt: skip
+from memorytree.engine.hash_map import row_of_id
+from memorytree.engine.jit import blank, helper, kernel
+from memorytree.engine.rng import seeded, uniform
+from memorytree.engine.routing import descend, margin
 
-DONE, REGROW, REMOVE, CLOSE_GAPS = 0, 1, 2, 3
+DONE, REBUILD, EVICT, COMPACT = 0, 1, 2, 3
+"""What `insert_rows` returns: all rows are inserted, or what must be done before calling it again."""
 
 
 @kernel
@@ -54,13 +29,13 @@ def score_rows(tree, X, ids, scores):
     for i in range(ids.shape[0]):
         prepared = prepare(tree, row_of(tree, X, i))
         for j in range(ids.shape[1]):
-            row = layout.row_of_id(tree, ids[i, j])
-            scores[i, j] = -np.inf if row == NONE else score(tree, dissimilarity(tree, tree.rows[row, SLOT], prepared))
+            row = row_of_id(tree, ids[i, j])
+            scores[i, j] = -np.inf if row == NONE else score(tree, key_distance(tree, tree.rows[row, SLOT], prepared))
 
 
 @helper
-def has_gaps(tree):
-    """Whether the gaps between leaves make up a fifth of all slots (what `Core._tidy` asks, for kernels)."""
+def needs_compaction(tree):
+    """Whether the gaps between leaves make up a fifth of all slots as `TreeIndex` also decides."""
     return 4 * tree.counters[SLOTS] > 5 * tree.counters[ROOMS] + 4096
 
 
@@ -70,57 +45,57 @@ def insert_rows(tree, X, ids, progress, last):
 
     progress[0] counts the steps done: for each row one insertion and d reroutes.
 
-    Returns (DONE, NONE), or what must be done before calling again: (REGROW, node), (REMOVE, id), or (CLOSE_GAPS, NONE):
-    that is asked for between rows, so that a batch leaves every array as its rows one by one would.
+    Returns (DONE, NONE), or what must be done before calling again: (REBUILD, node), (EVICT, id), or (COMPACT, NONE):
+    compaction is requested between rows, so that a batch leaves every array as single insertions would.
     """
     steps = 1 + tree.settings.reroutes
     while progress[0] < last * steps:
         i = progress[0] // steps
         if progress[0] % steps == 0:
-            if has_gaps(tree):
-                return CLOSE_GAPS, np.int64(NONE)
+            if needs_compaction(tree):
+                return COMPACT, np.int64(NONE)
             if ids[i] == NONE:
                 ids[i] = tree.counters[NEXT_ID]
-            obstacle = grow.in_the_way(tree, ids[i])
+            obstacle = building.blocking_id(tree, ids[i])
             if obstacle != NONE:
-                return REMOVE, obstacle
+                return EVICT, obstacle
             tree.counters[NEXT_ID] = max(tree.counters[NEXT_ID], ids[i] + 1)
-            row, x = layout.new_row(tree, ids[i]), row_of(tree, X, i)
-            note_key(tree, x)
+            row, x = storage.new_row(tree, ids[i]), row_of(tree, X, i)
+            record_key(tree, x)
         else:
-            row, x = lift_random(tree)
-        node = grow.place(tree, row, x)
+            row, x = pop_random(tree)
+        node = building.place_row(tree, row, x)
         if progress[0] % steps == 0:
-            meet_neighbours(tree, row)
+            link_row(tree, row)
         progress[0] += 1
         if node != NONE:
-            return REGROW, node
+            return REBUILD, node
     return DONE, np.int64(NONE)
 
 
 @kernel
 def reroute(tree, progress, times):
-    """Algorithm 7 until progress[0] counts `times`. Returns NONE, or a node to regrow before calling again."""
+    """Algorithm 7 until progress[0] counts `times`. Returns NONE, or a node to rebuild before calling again."""
     while progress[0] < times and tree.counters[MEMORIES] > 0:
         progress[0] += 1
-        row, x = grow.lift_random(tree)
-        node = grow.place(tree, row, x)
+        row, x = building.pop_random(tree)
+        node = building.place_row(tree, row, x)
         if node != NONE:
             return node
     return np.int64(NONE)
 
 
 @kernel
-def replace(tree, X, ids, progress):
-    """Give memories new keys and place them by those, for row progress[0] on. Returns NONE, or a node to regrow first."""
+def replace_keys(tree, X, ids, progress):
+    """Give memories new keys and place them by those, for row progress[0] on. Returns NONE, or a node to rebuild first."""
     while progress[0] < ids.shape[0]:
         i = progress[0]
         progress[0] += 1
-        row = layout.row_of_id(tree, ids[i])
-        leave_neighbours(tree, row)
-        layout.detach(tree, row)
-        node = grow.place(tree, row, row_of(tree, X, i))
-        meet_neighbours(tree, row)
+        row = row_of_id(tree, ids[i])
+        unlink_row(tree, row)
+        storage.detach_row(tree, row)
+        node = building.place_row(tree, row, row_of(tree, X, i))
+        link_row(tree, row)
         if node != NONE:
             return node
     return np.int64(NONE)
@@ -128,52 +103,52 @@ def replace(tree, X, ids, progress):
 
 @kernel
 def fill(tree, X, ids):
-    """Put rows into the root of an empty tree; `regrow` then builds it top-down."""
+    """Put rows into the root of an empty tree; `rebuild_subtree` then builds it top-down."""
     root = tree.counters[ROOT]
     for i in range(ids.shape[0]):
         if ids[i] == NONE:
             ids[i] = tree.counters[NEXT_ID]
         tree.counters[NEXT_ID] = max(tree.counters[NEXT_ID], ids[i] + 1)
         x = row_of(tree, X, i)
-        note_key(tree, x)
-        layout.append(tree, root, layout.new_row(tree, ids[i]), x)
+        record_key(tree, x)
+        storage.append_row(tree, root, storage.new_row(tree, ids[i]), x)
 
 
 @kernel
-def label(tree, ids, labels):
-    """Give memories that are there labels. What was inferred from rewards (LINKED and up) never replaces what was given."""
+def set_labels(tree, ids, labels):
+    """Give stored memories labels. Groups inferred from rewards (LINKED and up) never replace labels that were given."""
     for i in range(ids.shape[0]):
-        row = layout.row_of_id(tree, ids[i])
+        row = row_of_id(tree, ids[i])
         if row != NONE and (labels[i] < LINKED or tree.rows[row, LABEL] == NONE or tree.rows[row, LABEL] >= LINKED):
             tree.rows[row, LABEL] = labels[i]
 
 
 @kernel
 def remove(tree, id):
-    """Remove a memory. Returns (whether there was one, a node to regrow or NONE)."""
-    row = layout.row_of_id(tree, id)
+    """Remove a memory. Returns (whether there was one, a node to rebuild or NONE)."""
+    row = row_of_id(tree, id)
     if row == NONE:
         return False, np.int64(NONE)
-    return True, grow.remove_row(tree, row)
+    return True, building.remove_row(tree, row)
 
 
 @kernel
 def sweep(tree):
-    """Put every memory where today's routers send it, without learning; returns the number moved."""
+    """Move every memory to the leaf to which the present routers send it; returns the number moved."""
     moved = 0
     for row in range(tree.counters[MEMORIES]):
         leaf = descend(tree, load_key(tree, tree.rows[row, SLOT]), tree.counters[ROOT])
         if leaf != tree.rows[row, LEAF]:
-            grow.move_to_leaf(tree, row, leaf)
+            building.move_to_leaf(tree, row, leaf)
             moved += 1
     return moved
 
 
 @kernel
 def next_too_full(tree, node):
-    """The first leaf from this node number on that holds too much, or NONE."""
+    """The first leaf from this node number on that is over its limit, or NONE."""
     for leaf in range(node, tree.counters[NODES]):
-        if tree.nodes[leaf, LEFT] == NONE and tree.nodes[leaf, COUNT] > 0 and grow.is_too_full(tree, leaf):
+        if tree.nodes[leaf, LEFT] == NONE and tree.nodes[leaf, COUNT] > 0 and building.is_too_full(tree, leaf):
             return leaf
     return NONE
 
@@ -205,7 +180,7 @@ def beam_rows(tree, X, rows, excluded, answer, beam):
     best_rows, best = blank(ids.shape[1], np.int64), blank(ids.shape[1], np.float64)
     for i in range(start, stop):
         x = row_of(tree, X, i)
-        found = seek(tree, x, prepare(tree, x), beam, out[bounds[i] : bounds[i + 1]], best_rows, best)
+        found = search_tree(tree, x, prepare(tree, x), beam, out[bounds[i] : bounds[i + 1]], best_rows, best)
         search.report(tree, i - start, found, best_rows, best, ids, scores)
 
 
@@ -223,7 +198,7 @@ def explore_rows(tree, X, rows, excluded, answer, decisions, exploration):
         stream = seeded(tree.settings.seed, draw + i)
         prepared = prepare(tree, x)
         if uniform(stream) >= epsilon:
-            found = seek(tree, x, prepared, beam, left_out, best_rows, best)
+            found = search_tree(tree, x, prepared, beam, left_out, best_rows, best)
         else:
             found = search.explore(tree, x, prepared, stream, left_out, (best_rows, best), decisions[i - start])
         search.report(tree, i - start, found, best_rows, best, ids, scores)
@@ -234,7 +209,7 @@ def reward_rows(tree, X, decisions, ids, rewards, progress, counts):
     """Learn from the rewards of queries (NaN: not observed): for each query lines 1-7 of Algorithm 3 for every rewarded hit,
     then d reroutes. progress[0] counts the steps done; counts gains (learned, skipped because the node has been removed).
 
-    Returns NONE, or a node to regrow before calling again.
+    Returns NONE, or a node to rebuild before calling again.
     """
     steps = 1 + tree.settings.reroutes
     while progress[0] < ids.shape[0] * steps:
@@ -246,7 +221,7 @@ def reward_rows(tree, X, decisions, ids, rewards, progress, counts):
                 if ids[i, j] == NONE or np.isnan(rewards[i, j]):
                     continue
                 if rewards[i, j] > 0:
-                    layout.refresh(tree, ids[i, j])
+                    storage.mark_used(tree, ids[i, j])
                 if decisions[i, search.BRANCH] == search.AT_NODE:
                     node, generation = decisions[i, search.NODE], decisions[i, search.GENERATION_OF_NODE]
                     right = decisions[i, search.ACTION] == 1
@@ -256,25 +231,25 @@ def reward_rows(tree, X, decisions, ids, rewards, progress, counts):
                     elif learn_from_reward(tree, node, row_of(tree, X, i), right, 0.5, rewards[i, j]):
                         counts[0] += 1
         elif tree.counters[MEMORIES] > 0:
-            row, x = lift_random(tree)
-            node = grow.place(tree, row, x)
+            row, x = pop_random(tree)
+            node = building.place_row(tree, row, x)
             if node != NONE:
                 return node
     return np.int64(NONE)
 
 
 @kernel
-def close_gaps(tree):
-    """Move all leaves together: afterwards no slot lies between them."""
+def compact(tree):
+    """Move all leaves together, so that no free slots lie between them."""
     counters, nodes = tree.counters, tree.nodes
-    old_slots, old_keys = tree.slots, keys_apart(tree)
+    old_slots, old_keys = tree.slots, detach_keys(tree)
     tree.slots = blank(old_slots.shape[0], np.int32)
     end = 0
     for leaf in range(counters[NODES]):
         if nodes[leaf, LEFT] == NONE and nodes[leaf, ROOM] > 0:
             for i in range(nodes[leaf, COUNT]):
-                move_from(tree, old_keys, nodes[leaf, START] + i, end + i)
-                layout.put(tree, leaf, end + i, old_slots[nodes[leaf, START] + i])
+                move_detached_key(tree, old_keys, nodes[leaf, START] + i, end + i)
+                storage.set_slot(tree, leaf, end + i, old_slots[nodes[leaf, START] + i])
             nodes[leaf, START] = end
             end += nodes[leaf, ROOM]
     counters[SLOTS] = end
@@ -285,7 +260,7 @@ def close_gaps(tree):
 @kernel
 def locate(tree, id):
     """(leaf, slot) of a memory, or (NONE, NONE)."""
-    row = layout.row_of_id(tree, id)
+    row = row_of_id(tree, id)
     if row == NONE:
         return np.int64(NONE), np.int64(NONE)
     return np.int64(tree.rows[row, LEAF]), np.int64(tree.rows[row, SLOT])
@@ -293,7 +268,7 @@ def locate(tree, id):
 
 @kernel
 def step_margin(tree, node, X):
-    """g(x) at a node for the first key of a batch, and the child it leads to; (0, NONE) at a leaf."""
+    """The margin at a node for the first key of a batch, and the child to which it routes; (0, NONE) at a leaf."""
     if tree.nodes[node, LEFT] == NONE:
         return np.float64(0), np.int64(NONE)
     g = np.float64(margin(tree, node, row_of(tree, X, 0)))
@@ -301,6 +276,6 @@ def step_margin(tree, node, X):
 
 
 @kernel
-def limit(tree):
+def leaf_limit(tree):
     """How many memories a leaf may hold now."""
-    return layout.leaf_limit(tree)
+    return storage.leaf_limit(tree)
