@@ -30,11 +30,17 @@ def hits_of(hits):
     return {"ids": list(hits.ids), "scores": list(hits.scores), "values": list(hits.values)}
 
 
+def rounded(number, digits):
+    """Explanations are rounded: their sums run over sets of features, whose order may differ from one process to the next."""
+    return float(f"{number:.{digits}g}")
+
+
 def explanation_of(explanation):
+    hits = [(hit.hit, [[name, rounded(part, 5)] for name, part in hit.parts]) for hit in explanation.candidates]
     return {
-        "steps": [[step.node, step.margin, step.side, step.left, step.right] for step in explanation.steps],
+        "steps": [[step.node, rounded(step.margin, 4), step.side, step.left, step.right] for step in explanation.steps],
         "leaf": explanation.leaf,
-        "candidates": [[c.hit.id, c.hit.value, c.hit.score, [list(p) for p in c.parts]] for c in explanation.candidates],
+        "candidates": [[hit.id, hit.value, hit.score, parts] for hit, parts in hits],
     }
 
 
