@@ -136,7 +136,9 @@ def select_candidates(tree, lists, candidates, found, shortlist):
     scores = blank(found, np.float64)
     there, least, most = empty_candidates(tree, lists, candidates, found, scores)
     if there <= room:
-        shortlist.rows[:there], shortlist.partial_scores[:there] = used[:there], scores[:there]
+        # Not slices: for their error message Numba compiles string formatting, a tenth of the time to the first answer.
+        for u in range(there):
+            shortlist.rows[u], shortlist.partial_scores[u] = used[u], scores[u]
         return there
     scale = (CLASSES - 1) / (most - least) if most - least > 1e-300 else 0.0
     counts = np.zeros(CLASSES, np.int64)
