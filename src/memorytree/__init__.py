@@ -5,23 +5,43 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from memorytree.config import (
-        GraphRouting, LinearScorer, PaperRouting, PrincipalRouting, Projection, TermLists, ValueModel,
+        GraphRouting,
+        LinearScorer,
+        PaperRouting,
+        PrincipalRouting,
+        Projection,
+        TermLists,
+        ValueModel,
     )  # fmt: skip
     from memorytree.errors import (
-        ConflictingReward, DamagedFile, DamagedStore, InvalidKey, InvalidOption, InvalidReceipt, InvalidReward,
-        MemoryTreeError, ReadOnlyStore, StoreClosed, StoreError, StoreLocked, UnknownId, UnsupportedValue,
+        ConflictingReward,
+        DamagedFile,
+        DamagedStore,
+        InvalidKey,
+        InvalidOption,
+        InvalidReceipt,
+        InvalidReward,
+        MemoryTreeError,
+        ReadOnlyStore,
+        StoreClosed,
+        StoreError,
+        StoreLocked,
+        UnknownId,
+        UnsupportedValue,
     )  # fmt: skip
     from memorytree.receipts import Receipt
     from memorytree.results import Hit, HitMatrix, Hits, RewardResult
-    from memorytree.store import MemoryStore, open
+    from memorytree.store import MemoryStore
+    from memorytree.store import open as open
     from memorytree.text import TextHit, TextHits, TextMemory
     from memorytree.tree import MemoryTree
 
 __all__ = [
     "ConflictingReward", "DamagedFile", "DamagedStore", "GraphRouting", "Hit", "HitMatrix", "Hits", "InvalidKey",
     "InvalidOption", "InvalidReceipt", "InvalidReward", "LinearScorer", "MemoryStore", "MemoryTree", "MemoryTreeError",
-    "PaperRouting", "PrincipalRouting", "Projection", "ReadOnlyStore", "Receipt", "RewardResult", "StoreClosed", "StoreError",
-    "StoreLocked", "TermLists", "TextHit", "TextHits", "TextMemory", "UnknownId", "UnsupportedValue", "ValueModel",
+    "PaperRouting", "PrincipalRouting", "Projection", "ReadOnlyStore", "Receipt", "RewardResult", "StoreClosed",
+    "StoreError", "StoreLocked", "TermLists", "TextHit", "TextHits", "TextMemory", "UnknownId", "UnsupportedValue",
+    "ValueModel",
 ]  # fmt: skip
 __version__ = "0.1.0"
 
@@ -41,7 +61,7 @@ _MODULE_OF = {name: module for module, names in _LAZY_MODULES.items() for name i
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name or a module on first use: loading the engine takes a second, which a shell command may not need."""
+    """Import a public name or a module on first use: loading the engine takes a second, which a command may not need."""
     module = _MODULE_OF.get(name, name)
     if not module.startswith("_"):
         try:

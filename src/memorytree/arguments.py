@@ -41,10 +41,13 @@ def check_ids(name: str, values: object, most: int = LARGEST_INT) -> np.ndarray:
     """A list of ids as an int64 array."""
     if isinstance(values, str) or not isinstance(values, Iterable) or getattr(values, "ndim", 1) == 0:
         raise InvalidOption(f"{name} must be a list of ids, not {values!r:.80}")
-    if isinstance(values, np.ndarray) and values.dtype == np.int64 and values.ndim == 1:
-        if np.all((values >= 0) & (values <= most)):
-            return values.copy()
+    if isinstance(values, np.ndarray) and values.dtype == np.int64 and values.ndim == 1 and _all_within(values, most):
+        return values.copy()
     return np.array([check_int(name, value, 0, most) for value in values], np.int64)
+
+
+def _all_within(ids: np.ndarray, most: int) -> bool:
+    return bool(np.all((ids >= 0) & (ids <= most)))
 
 
 def check_new_id(id: object) -> int:

@@ -48,7 +48,7 @@ class PaperRouting:
 
 @dataclass(frozen=True)
 class PrincipalRouting:
-    """Routing along principal directions, `routing="principal"`: a full leaf is split along its main direction at the median.
+    """Routing along principal directions, `routing="principal"`: a full leaf is split at the median of its main direction.
 
     Example:
         >>> from memorytree import MemoryTree
@@ -227,9 +227,7 @@ Routing = PaperRouting | PrincipalRouting | GraphRouting | TermLists
 ScoreFunction = Callable[[Any, Any, "np.ndarray | None"], np.ndarray]
 Scorer = FixedScorer | Projection | ValueModel | LinearScorer | CustomScorer | ScoreFunction
 
-ROUTINGS: dict[str, type[Routing]] = {
-    kind.name: kind for kind in (PrincipalRouting, GraphRouting, TermLists, PaperRouting)
-}
+ROUTINGS: dict[str, type[Routing]] = {kind.name: kind for kind in (PrincipalRouting, GraphRouting, TermLists, PaperRouting)}
 LEARNED_SCORERS: dict[str, type[Projection | ValueModel | LinearScorer]] = {
     kind.name: kind for kind in (Projection, ValueModel, LinearScorer)
 }
@@ -345,7 +343,7 @@ class TreeConfig:
             option = options[name]
             if isinstance(option, Mapping) and option["name"] in known:
                 settings = {key: value for key, value in option.items() if key != "name"}
-                options[name] = known[option["name"]](**settings)  # type: ignore[index]  # a union of two registries
+                options[name] = known[option["name"]](**settings)
         if is_custom:
             options["scorer"] = scorer
         return cls(**options)

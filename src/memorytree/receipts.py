@@ -34,6 +34,10 @@ class Decision(NamedTuple):
     action: int = -1
 
 
+EXPLOITED = Decision()
+"""The routers were followed; nothing was explored."""
+
+
 @dataclass(frozen=True)
 class Receipt:
     """A query as `reward` needs it. `str(receipt)` is a token, `Receipt.parse(token)` the receipt again.
@@ -59,7 +63,7 @@ class Receipt:
 
     key: bytes
     ids: tuple[int, ...]
-    decision: Decision = Decision()
+    decision: Decision = EXPLOITED
     issuer: bytes = b""
     version: int = 0
     nonce: bytes = b""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from memorytree.receipts import Decision, Receipt
 
 if TYPE_CHECKING:
-    from memorytree.keys import Keys
+    from memorytree.keys import AnyKeys
 
 NO_ID = -1
 """Stands for no memory where an array needs a number."""
@@ -53,7 +53,7 @@ class QueryOrigin(NamedTuple):
         decisions: how the query, or each of a batch, was answered.
     """
 
-    keys: Keys[Any, Any, Any] | None
+    keys: AnyKeys | None
     encoded: Any
     decisions: Any
 

@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from memorytree.errors import DamagedFile, InvalidOption
-from memorytree.keys import Keys, make_keys
+from memorytree.keys import AnyKeys, make_keys
 from memorytree.packing import packed, unpacked
 
 FORMAT = 1
@@ -25,7 +25,8 @@ T_co = TypeVar("T_co", covariant=True)
 class FromState(Protocol[T_co]):
     """Makes a tree from a state, as `MemoryTree.from_state_dict` does."""
 
-    def __call__(self, state: Mapping[str, Any], *, scorer: Any = None, trusted: bool = False) -> T_co: ...
+    def __call__(self, state: Mapping[str, Any], *, scorer: Any = None, trusted: bool = False) -> T_co:
+        """Make the tree."""
 
 
 def split_arrays(state: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -45,7 +46,7 @@ def join_arrays(plain: Mapping[str, Any], arrays: Mapping[str, np.ndarray], valu
     return state
 
 
-def restore_keys(description: Sequence[Any]) -> Keys[Any, Any, Any]:
+def restore_keys(description: Sequence[Any]) -> AnyKeys:
     """The keys of a tree from (kind, dimension, vocabulary)."""
     kind, dimension, vocabulary = description
     return make_keys(kind, dimension, vocabulary)

@@ -1,36 +1,43 @@
-"""MemoryTree: the public API of a memory in one process. It handles ids, values, receipts and locking; an index does the rest."""
+"""MemoryTree: the public API of a memory in one process.
+
+This file handles ids, values, receipts and locks. Everything else is the work of an index (`memorytree.index`).
+"""
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
 from threading import Lock
 from typing import Any, Self, TypeVar
 
 import numpy as np
 
-from memorytree import drawing, serialization
-from memorytree.arguments import (
-    LabelCodes, check_exclusions, check_feature_rows, check_fraction, check_ids, check_int, check_labels, check_list,
-    check_new_id, check_new_ids, check_reward_matrix, check_rewards, count_keys,
-)  # fmt: skip
+from memorytree import arguments, drawing, serialization
 from memorytree.config import Routing, Scorer, TreeConfig
 from memorytree.engine.arrays import LINKED
 from memorytree.errors import InvalidKey, InvalidOption, InvalidReceipt, UnknownId
-from memorytree.index.base import (
-    NO_DECISIONS, NONE_EXCLUDED, Evictions, IdLists, Index, KeyBatch, QueryRequest, QueryResult, RewardBatch, blank_decisions,
-    no_exclusions,
-)  # fmt: skip
+from memorytree.index import base
+from memorytree.index.base import IdLists, Index, QueryRequest, QueryResult, RewardBatch
 from memorytree.index.factory import make_index
-from memorytree.keys import Keys, keys_for
+from memorytree.keys import AnyKeys, keys_for
 from memorytree.learning.reward_groups import RewardGroups
 from memorytree.locks import ReadersWriterLock
 from memorytree.progress import track
 from memorytree.receipts import Decision, Receipt, decision_rows
 from memorytree.results import (
-    NO_ID, ExplainedHit, Explanation, Hit, HitMatrix, Hits, QueryOrigin, RewardResult, Stats,
+    NO_ID,
+    ExplainedHit,
+    Explanation,
+    Hit,
+    HitMatrix,
+    Hits,
+    QueryOrigin,
+    RewardResult,
+    Stats,
 )  # fmt: skip
 
 ROWS_PER_LOCK = 1024
@@ -40,7 +47,6 @@ PARTS_SHOWN = 3
 GOOD_REWARD = 0.5
 """Memories with at least this reward for the same query form a group."""
 
-_ONE_ROW = (0, 1)
 T = TypeVar("T")
 
 
@@ -94,20 +100,10 @@ class MemoryTree:
         capacity: int | None = None,
         seed: int | None = None,
     ):
-        self._start(TreeConfig(routing, scorer, trees, balance, leaf_factor, reroutes, center, capacity, seed))
-
-    @classmethod
-    def from_config(cls, config: TreeConfig) -> Self:
-        """An empty tree with these options."""
-        tree = cls.__new__(cls)
-        tree._start(config)
-        return tree
-
-    def _start(self, config: TreeConfig) -> None:
-        self.config = config
+        self.config = TreeConfig(routing, scorer, trees, balance, leaf_factor, reroutes, center, capacity, seed)
         self.on_remove: Callable[[int, Any], None] | None = None
         """Called with the id and the value of every memory that is removed, also for lack of capacity."""
-        self._keys: Keys[Any, Any, Any] | None = None  # None before the first key
+        self._keys: AnyKeys | None = None  # None before the first key
         self._index: Index | None = None
         self._values: dict[int, Any] = {}
         self._groups = RewardGroups()  # memories that were rewarded together
@@ -116,6 +112,11 @@ class MemoryTree:
         self._writer = Lock()  # held for the whole of a write, also while readers have the lock in between
         self._draw = 0  # numbers explorations; not part of the state
         self._draw_lock = Lock()
+
+    @classmethod
+    def from_config(cls, config: TreeConfig) -> Self:
+        """An empty tree with these options."""
+        return cls(**{field.name: getattr(config, field.name) for field in fields(config)})
 
     # ---- contents
 
@@ -151,7 +152,7 @@ class MemoryTree:
         >>> tree.get_many([1, 5, 0])
         ['one', None, 'zero']
         """
-        return [self.get(id, default) for id in check_list(ids)]
+        return [self.get(id, default) for id in arguments.check_list(ids)]
 
     def key(self, id: int) -> Any:
         """The key of a memory, in the form in which keys are given.
@@ -184,7 +185,7 @@ class MemoryTree:
             return self._known_index()[1].features(self._known_id(id))
 
     @property
-    def keys(self) -> Keys[Any, Any, Any] | None:
+    def keys(self) -> AnyKeys | None:
         """The conversions of the tree's keys; None before the first key."""
         return self._keys
 
@@ -194,7 +195,7 @@ class MemoryTree:
             raise UnknownId(f"no memory has the id {id!r}; ids are integers that insert returned or was given")
         return int(id)
 
-    def _known_index(self) -> tuple[Keys[Any, Any, Any], Index]:
+    def _known_index(self) -> tuple[AnyKeys, Index]:
         if self._keys is None or self._index is None:
             raise UnknownId("this tree has never had a memory")
         return self._keys, self._index
@@ -205,7 +206,7 @@ class MemoryTree:
 
     # ---- writing
 
-    def _begin(self, x: object) -> tuple[Keys[Any, Any, Any], Index]:
+    def _begin(self, x: object) -> tuple[AnyKeys, Index]:
         """The keys and the index for a first key or batch of keys; they are kept once it is stored."""
         if self._keys is None or self._index is None:
             keys = keys_for(x)
@@ -250,10 +251,10 @@ class MemoryTree:
         >>> tree.insert([1.0, 0.0], "east", label="horizontal")
         0
         """
-        ids = np.array([check_new_id(id)])
+        ids = np.array([arguments.check_new_id(id)])
         with self._writer:
             keys, index = self._begin(x)
-            codes = None if label is None else check_labels([label], 1, self._labels)
+            codes = None if label is None else arguments.check_labels([label], 1, self._labels)
             rows = self._check_features(index, None if features is None else [features], 1)
             row = keys.one(x, adding=True)  # last: only a valid key may add names of features
             self._insert_rows((keys, index), row, ids, [value], (0, 1))
@@ -291,14 +292,14 @@ class MemoryTree:
         >>> tree.insert_many([[0.0], [1.0]], ["zero", "one"])
         array([0, 1])
         """
-        values = check_list(values)
-        new_ids = check_new_ids(X, len(values), ids)
+        values = arguments.check_list(values)
+        new_ids = arguments.check_new_ids(X, len(values), ids)
         n = len(new_ids)
         if not n:
             return new_ids
         with self._writer:
             keys, index = self._begin(X)
-            codes = None if labels is None else check_labels(labels, n, self._labels)
+            codes = None if labels is None else arguments.check_labels(labels, n, self._labels)
             rows = self._check_features(index, features, n)
             batch, _ = keys.batch(X, adding=True)
             start = 0
@@ -313,12 +314,17 @@ class MemoryTree:
         """Features of n values as a matrix that the index can use."""
         if features is None:
             return None
-        rows = check_feature_rows(features, n)
+        rows = arguments.check_feature_rows(features, n)
         index.check_features(rows)
         return rows
 
     def _insert_rows(
-        self, into: tuple[Keys[Any, Any, Any], Index], batch: KeyBatch, ids: np.ndarray, values: list[Any], rows: tuple[int, int]
+        self,
+        into: tuple[AnyKeys, Index],
+        batch: base.KeyBatch,
+        ids: np.ndarray,
+        values: list[Any],
+        rows: tuple[int, int],
     ) -> None:
         """Insert some rows of a checked batch, and their values."""
         (keys, index), (start, stop) = into, rows
@@ -338,7 +344,7 @@ class MemoryTree:
             assert self._index is not None
             index = self._index
 
-    def _describe(self, ids: np.ndarray, codes: LabelCodes | None, features: np.ndarray | None) -> None:
+    def _describe(self, ids: np.ndarray, codes: arguments.LabelCodes | None, features: np.ndarray | None) -> None:
         """Set labels and features of memories that have been inserted."""
         if codes is None and features is None:
             return
@@ -384,26 +390,47 @@ class MemoryTree:
         >>> tree.query([1.1])[0].value
         'one'
         """
-        tree = cls(**options)
-        values = check_list(values)
-        new_ids = check_new_ids(X, len(values), ids)
+        return cls(**options).fill(X, values, ids=ids, features=features, labels=labels)
+
+    def fill(
+        self,
+        X: Any,
+        values: Iterable[Any],
+        *,
+        ids: Sequence[int] | np.ndarray | None = None,
+        features: Any = None,
+        labels: Iterable[str | int | None] | None = None,
+    ) -> Self:
+        """Store a whole batch in this empty tree, top-down; see `build`.
+
+        Raises:
+            InvalidOption: the tree is not empty, or an argument is invalid.
+
+        >>> len(MemoryTree(seed=0).fill([[0.0], [1.0]], ["zero", "one"]))
+        2
+        """
+        values = arguments.check_list(values)
+        new_ids = arguments.check_new_ids(X, len(values), ids)
         n = len(new_ids)
+        if self._index is not None:
+            raise InvalidOption("fill needs a tree that has never had a memory; use insert_many")
         if not n:
-            return tree
-        keys, index = tree._begin(X)
+            return self
+        keys, index = self._begin(X)
         if len(np.unique(new_ids[new_ids >= 0])) < np.count_nonzero(new_ids >= 0):
             raise InvalidOption("build needs ids that differ from each other")
-        capacity = tree.config.capacity
+        capacity = self.config.capacity
         if capacity is not None and n > capacity:
             raise InvalidOption(f"{n} memories are more than the capacity of {capacity}")
-        rows = tree._check_features(index, features, n)
-        codes = None if labels is None else check_labels(labels, n, tree._labels)
+        rows = self._check_features(index, features, n)
+        codes = None if labels is None else arguments.check_labels(labels, n, self._labels)
         index.build(keys.batch(X, adding=True)[0], new_ids, None if codes is None else codes.numbers)
-        tree._labels |= {} if codes is None else codes.new
-        tree._keys, tree._index = keys, index
-        tree._values = dict(zip(new_ids.tolist(), values, strict=True))
-        tree._describe(new_ids, None, rows)
-        return tree
+        with self._writer, self._lock.writing():
+            self._labels |= {} if codes is None else codes.new
+            self._keys, self._index = keys, index
+            self._values = dict(zip(new_ids.tolist(), values, strict=True))
+        self._describe(new_ids, None, rows)
+        return self
 
     def remove(self, id: int) -> None:
         """Remove a memory.
@@ -425,14 +452,14 @@ class MemoryTree:
             if rebuild_due:
                 self._rebuild_and_swap(lambda index: index.rebuild())
 
-    def plan_evictions(self, ids: np.ndarray) -> Evictions:
+    def plan_evictions(self, ids: np.ndarray) -> base.Evictions:
         """What `insert_many` with these ids would remove, without inserting anything.
 
         Args:
             ids: (n,) int64, all given.
         """
         with self._lock.reading():
-            return Evictions([], []) if self._index is None else self._index.plan_evictions(ids)
+            return base.Evictions([], []) if self._index is None else self._index.plan_evictions(ids)
 
     # ---- rewards
 
@@ -461,10 +488,10 @@ class MemoryTree:
         """
         with self._writer:
             if isinstance(hits, Hits) and hits.origin.keys is None:  # of a tree that was empty
-                check_rewards(hits.ids, rewards)
+                arguments.check_rewards(hits.ids, rewards)
                 return RewardResult(0, 0)
             encoded, ids, decision = self._query_of(hits)
-            given = check_rewards(ids, rewards)
+            given = arguments.check_rewards(ids, rewards)
             assert self._keys is not None
             batch = RewardBatch(self._keys.decode(encoded), ids[None], given[None], decision_rows([decision]))
             return self._learn(batch)
@@ -487,14 +514,14 @@ class MemoryTree:
         """
         if not isinstance(hits, HitMatrix):
             raise InvalidReceipt(f"reward_many takes what query_many returned, not {type(hits).__name__}")
-        given = check_reward_matrix(hits.ids.shape, rewards)
+        given = arguments.check_reward_matrix(hits.ids.shape, rewards)
         keys, encoded, decisions = hits.origin
         if not len(hits) or keys is None:
             return RewardResult(0, 0)
         with self._writer:
             if keys is not self._keys:
                 raise InvalidReceipt("these hits come from another tree")
-            decisions = decisions if len(decisions) else blank_decisions(len(hits))
+            decisions = decisions if len(decisions) else base.blank_decisions(len(hits))
             return self._learn(RewardBatch(keys.decode_many(encoded), hits.ids, given, decisions))
 
     def reward_queries(self, X: Any, ids: np.ndarray, rewards: np.ndarray, decisions: np.ndarray) -> RewardResult:
@@ -553,7 +580,7 @@ class MemoryTree:
         >>> tree = MemoryTree.build([[0.0], [1.0], [2.0]], ["zero", "one", "two"], labels=["even", "odd", "even"], seed=0)
         >>> tree.refit()
         """
-        check_int("passes", passes, 1)
+        arguments.check_int("passes", passes, 1)
         with self._writer:
             if self._index is None:
                 return
@@ -585,7 +612,7 @@ class MemoryTree:
 
         >>> MemoryTree.build([[0.0], [1.0]], ["zero", "one"], routing="paper", seed=0).reroute(10)
         """
-        times = check_int("times", times, 0)
+        times = arguments.check_int("times", times, 0)
         with self._writer:
             if self._index is not None and times:
                 self._rebuild_and_swap(lambda index: index.reroute(times))
@@ -630,9 +657,9 @@ class MemoryTree:
         """
         n = len(self._values)
         if type(k) is not int or not 0 < k <= n:
-            k = min(check_int("k", k, 1), n or 1)
+            k = min(arguments.check_int("k", k, 1), n or 1)
         if beam != 1 or explore != 0 or type(beam) is not int:
-            beam, explore = self.check_beam(beam), check_fraction("explore", explore, 0, 1)
+            beam, explore = self.check_beam(beam), arguments.check_fraction("explore", explore, 0, 1)
         keys = self._keys
         if keys is None or self._index is None:
             keys_for(x).one(x, adding=True)
@@ -640,9 +667,9 @@ class MemoryTree:
         row = keys.one(x)
         if self.config.scorer != "distance":
             keys.check(row)
-        excluded = NONE_EXCLUDED
+        excluded = base.NONE_EXCLUDED
         if exclude is not None:
-            ids = check_ids("exclude", exclude)
+            ids = arguments.check_ids("exclude", exclude)
             excluded = IdLists(np.array([0, len(ids)]), ids)
         draw = self._draws(exploration_seed, 1) if explore else 0
         request = QueryRequest(row, k, 0, 1, beam, explore, draw, excluded)
@@ -653,7 +680,7 @@ class MemoryTree:
                 filled = int(np.count_nonzero(ids != NO_ID))
                 ids, scores = ids[:filled], scores[:filled]
             values = [self._values[id] for id in ids.tolist()]
-        # A key that holds NaN or infinity has distances that are not finite; reading does no harm, so checking now is enough.
+        # A key with NaN or infinity has distances that are not finite; reading does no harm, so checking now is enough.
         if not values or not scores.item(0) > -math.inf:
             keys.check(row)
         decision = Decision(*decisions[0].tolist()) if len(decisions) else Decision()
@@ -661,7 +688,7 @@ class MemoryTree:
 
     def check_beam(self, beam: Any) -> int:
         """A beam that this tree can search with; otherwise `InvalidOption`."""
-        return check_int("beam", beam, 1 if self._index is None else self._index.min_beam)
+        return arguments.check_int("beam", beam, 1 if self._index is None else self._index.min_beam)
 
     def query_many(
         self,
@@ -694,25 +721,22 @@ class MemoryTree:
         >>> tree.query_many([[0.9], [2.2]]).values
         [['one'], ['two']]
         """
-        k = check_int("k", k, 1)
-        beam, explore = self.check_beam(beam), check_fraction("explore", explore, 0, 1)
-        workers = check_int("threads", threads, 0) or os.cpu_count() or 1
-        n = count_keys(X)
+        k = arguments.check_int("k", k, 1)
+        beam, explore = self.check_beam(beam), arguments.check_fraction("explore", explore, 0, 1)
+        workers = arguments.check_int("threads", threads, 0) or os.cpu_count() or 1
+        n = arguments.count_keys(X)
         if n * k > MOST_HITS:
             raise InvalidOption(f"{n} answers of {k} hits each are more than fit into memory")
         if self._keys is None or self._index is None:
             n = keys_for(X).batch(X)[1] if n else 0
             blank = np.full((n, k), NO_ID, np.int64), np.full((n, k), -np.inf, np.float32)
-            return HitMatrix(*blank, self.get, QueryOrigin(None, None, NO_DECISIONS))
+            return HitMatrix(*blank, self.get, QueryOrigin(None, None, base.NO_DECISIONS))
         keys = self._keys
         batch, n = keys.batch(X)
-        excluded = no_exclusions(n) if exclude is None else IdLists(*check_exclusions(exclude, n))
+        excluded = base.no_exclusions(n) if exclude is None else IdLists(*arguments.check_exclusions(exclude, n))
         draw = self._draws(exploration_seed, n) if explore else 0
         edges = np.linspace(0, n, min(workers, max(n, 1)) + 1).astype(int).tolist()
-        requests = [
-            QueryRequest(batch, k, start, stop, beam, explore, draw, excluded)
-            for start, stop in zip(edges[:-1], edges[1:], strict=True)
-        ]
+        requests = [QueryRequest(batch, k, *rows, beam, explore, draw, excluded) for rows in itertools.pairwise(edges)]
         with self._lock.reading():
             if len(requests) == 1:
                 result = self._index.query(requests[0])
@@ -738,9 +762,9 @@ class MemoryTree:
         >>> tree.score([1.5], [2, 0])
         array([-0.5, -1.5], dtype=float32)
         """
-        asked = check_ids("ids", ids)
+        asked = arguments.check_ids("ids", ids)
         scores = np.full(len(asked), -np.inf, np.float32)
-        keys = self._keys or keys_for(x)
+        keys: AnyKeys = self._keys or keys_for(x)
         row = keys.one(x)
         keys.check(row)
         with self._lock.reading():
@@ -753,7 +777,7 @@ class MemoryTree:
     def _draws(self, given: int | None, n: int) -> int:
         """The first of n numbers that fix random decisions."""
         if given is not None:
-            return check_int("exploration_seed", given, 0)
+            return arguments.check_int("exploration_seed", given, 0)
         with self._draw_lock:
             self._draw += n
             return self._draw - n
@@ -780,8 +804,8 @@ class MemoryTree:
         >>> tree.explain({"milk": 1.0}, k=1).candidates[0].parts
         (('milk', 0.707...),)
         """
-        k, beam = check_int("k", k, 1), self.check_beam(beam)
-        keys = self._keys or keys_for(x)
+        k, beam = arguments.check_int("k", k, 1), self.check_beam(beam)
+        keys: AnyKeys = self._keys or keys_for(x)
         row = keys.one(x)
         keys.check(row)
         with self._lock.reading():
@@ -810,7 +834,7 @@ class MemoryTree:
         >>> print(MemoryTree.build([[0.0], [1.0]], ["zero", "one"], seed=0).plot())
         leaf 0: 2
         """
-        depth = check_int("depth", depth, 0)
+        depth = arguments.check_int("depth", depth, 0)
         with self._lock.reading():
             if self._index is None or self._keys is None:
                 return "(empty)" if ax is None else drawing.new_axes(ax, 0)
@@ -885,15 +909,21 @@ class MemoryTree:
             InvalidOption: the scorer is missing, or the tree had none of its own.
         """
         tree = cls.from_config(TreeConfig.from_dict(state["config"], scorer))
-        tree._values = state["values"]
-        tree._labels = {label: number for number, label in enumerate(state["labels"])}
-        if "index" in state:
-            tree._keys = serialization.restore_keys(state["keys"])
-            tree._groups = RewardGroups(state["groups"].tolist())
-            tree._index = make_index(tree.config, tree._keys.sparse, tree._keys.dimension)
-            tree._index.load_state_dict(state["index"], trusted=trusted)
-        tree._check_values()
+        tree.load_state_dict(state, trusted=trusted)
         return tree
+
+    def load_state_dict(self, state: Mapping[str, Any], *, trusted: bool = False) -> None:
+        """Replace the contents of this tree, which has the options of the state; see `from_state_dict`."""
+        keys, index, groups = None, None, RewardGroups()
+        if "index" in state:
+            keys, groups = serialization.restore_keys(state["keys"]), RewardGroups(state["groups"].tolist())
+            index = make_index(self.config, keys.sparse, keys.dimension)
+            index.load_state_dict(state["index"], trusted=trusted)
+        _check_values(state["values"], index)
+        with self._writer, self._lock.writing():
+            self._keys, self._index, self._groups = keys, index, groups
+            self._values = state["values"]
+            self._labels = {label: number for number, label in enumerate(state["labels"])}
 
     def check(self) -> None:
         """Raise ValueError, with the reason, if anything in the tree contradicts itself.
@@ -901,14 +931,9 @@ class MemoryTree:
         >>> MemoryTree.build([[0.0], [1.0]], ["zero", "one"], seed=0).check()
         """
         with self._lock.reading():
-            self._check_values()
+            _check_values(self._values, self._index)
             if self._index is not None:
                 self._index.check()
-
-    def _check_values(self) -> None:
-        stored = [] if self._index is None else self._index.stored_ids().tolist()
-        if set(self._values) != set(stored):
-            raise ValueError("contradictory state: values and keys belong to different memories")
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.state_dict(), "scorer": self.config.scorer}
@@ -917,3 +942,9 @@ class MemoryTree:
         scorer = state.pop("scorer")
         is_custom = state["config"]["scorer"] == {"name": "custom"}
         self.__dict__ = self.from_state_dict(state, scorer=scorer if is_custom else None).__dict__
+
+
+def _check_values(values: Mapping[int, Any], index: Index | None) -> None:
+    """Raise ValueError unless the ids of values and those of an index are the same."""
+    if set(values) != set([] if index is None else index.stored_ids().tolist()):
+        raise ValueError("contradictory state: values and keys belong to different memories")

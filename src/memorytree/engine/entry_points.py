@@ -8,11 +8,38 @@ import numpy as np
 
 from memorytree.engine import building, dense, graph_search, linear, neighbours, search, sparse, storage  # noqa: F401  (imports register the bodies of dispatched functions)
 from memorytree.engine.arrays import (
-    COUNT, GENERATION, LABEL, LEAF, LEFT, LINKED, MEMORIES, NEXT_ID, NODES, NONE, RIGHT, ROOM, ROOMS, ROOT, SLOT, SLOTS, START,
+    COUNT,
+    GENERATION,
+    LABEL,
+    LEAF,
+    LEFT,
+    LINKED,
+    MEMORIES,
+    NEXT_ID,
+    NODES,
+    NONE,
+    RIGHT,
+    ROOM,
+    ROOMS,
+    ROOT,
+    SLOT,
+    SLOTS,
+    START,
 )  # fmt: skip
 from memorytree.engine.dispatch import (
-    detach_keys, key_distance, learn_from_reward, link_row, load_key, move_detached_key, pop_random, prepare, record_key,
-    row_of, score, search_tree, unlink_row,
+    detach_keys,
+    key_distance,
+    learn_from_reward,
+    link_row,
+    load_key,
+    move_detached_key,
+    pop_random,
+    prepare,
+    record_key,
+    row_of,
+    score,
+    search_tree,
+    unlink_row,
 )  # fmt: skip
 from memorytree.engine.hash_map import row_of_id
 from memorytree.engine.jit import blank, helper, kernel

@@ -9,10 +9,10 @@ from collections import namedtuple
 import numpy as np
 
 from memorytree.engine import dispatch
+from memorytree.engine.arrays import NONE, SLOT
+from memorytree.engine.dispatch import load_key, row_of
 from memorytree.engine.hash_map import place_in, row_of_id
 from memorytree.engine.jit import body_for, fast_helper, kernel
-from memorytree.engine.dispatch import load_key, row_of
-from memorytree.engine.arrays import NONE, SLOT
 
 Product = namedtuple("Product", "features weights squares bias")
 """What a tree stores of the scorer: the table of features (sparse keys), for each a weight and Adagrad's sum, and the bias

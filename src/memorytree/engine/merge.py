@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from memorytree.engine.jit import blank, kernel
 from memorytree.engine.arrays import NONE
+from memorytree.engine.jit import blank, kernel
 
 
 @kernel

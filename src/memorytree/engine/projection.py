@@ -4,13 +4,13 @@ from collections import namedtuple
 
 import numpy as np
 
+from memorytree.engine.arrays import NONE, SLOT
+from memorytree.engine.dense import dot
 from memorytree.engine.hash_map import row_of_id
 from memorytree.engine.jit import fast_helper, helper, kernel
-from memorytree.engine.dense import dot
-from memorytree.engine.arrays import NONE, SLOT
 
 ProjectionArrays = namedtuple("ProjectionArrays", "weights squares center units")
-"""W (rank, d), its Adagrad sums (rank, d), the mean of the keys (d,), and the step size of each feature (d,); all float32."""
+"""W (rank, d), its Adagrad sums (rank, d), the mean of the keys (d,), the step size of each feature (d,); all float32."""
 
 ProjectionSettings = namedtuple("ProjectionSettings", "rate temperature lift")
 

@@ -1,24 +1,24 @@
 """Kernels of the value model (`learning/value_model.py`): ranking by three components, and learning from rewards.
 
-Keys come as rows of (bounds, columns, weights), column `CONSTANT` being the constant term. `table` is a tree of one leaf that
-stores the projected features of values by id.
+Keys come as rows of (bounds, columns, weights), column `CONSTANT` being the constant term. `table` is a tree of one leaf
+that stores the projected features of values by id.
 """
 
 from collections import namedtuple
 
 import numpy as np
 
+from memorytree.engine.arrays import NONE, SLOT
+from memorytree.engine.dense import dot
 from memorytree.engine.hash_map import row_of_id
 from memorytree.engine.jit import fast_helper, helper, kernel
-from memorytree.engine.dense import dot
 from memorytree.engine.projection import add_scaled
 from memorytree.engine.rng import mix
 from memorytree.engine.sparse import inverse_norm
-from memorytree.engine.arrays import NONE, SLOT
 
 RewardMoments = namedtuple("RewardMoments", "products with_rewards squares seen_keys lessons")
-"""Running sums over lessons: products of the three components (3, 3), their products with the rewards (3,) and the squares of
-these (3,), all centred within a query; a bit for the hash of each key that was in a lesson; the number of lessons (1,)."""
+"""Running sums over lessons: products of the three components (3, 3), their products with the rewards (3,) and the squares
+of these (3,), all centred within a query; a bit for the hash of each key that was in a lesson; the lessons (1,)."""
 
 AimWeights = namedtuple("AimWeights", "weights averaging")
 """U (columns, width), and the buffer from which its average over time is computed: the steps times age squared."""

@@ -1,6 +1,6 @@
 """The interface of every index, and the objects that its methods exchange.
 
-An index stores keys by id, finds and ranks the memories that fit a key, and learns from rewards. It receives keys as batches:
+An index stores keys by id, finds and ranks the memories that fit a key, and learns from rewards. Keys are passed as batches:
 a float32 matrix (n, d), or `(bounds, features, weights)` for sparse keys, where row i has the entries bounds[i] to
 bounds[i + 1]. Ids are int64, `NO_ID` stands for none.
 
@@ -14,16 +14,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memorytree.engine.search import ACTION, AT_LEAF, AT_NODE, BRANCH, DECISION_WIDTH, EXPLOIT, NODE
-from memorytree.engine.search import GENERATION_OF_NODE as GENERATION
+from memorytree.engine.search import BRANCH, DECISION_WIDTH, EXPLOIT
 from memorytree.results import NO_ID, Outline, PathStep, RewardResult, Stats
 
-Array = NDArray[np.generic]
+Array = NDArray[Any]
 Ids = NDArray[np.int64]
 Scores = NDArray[np.float32]
 Rewards = NDArray[np.float64]
@@ -127,6 +126,10 @@ class RewardBatch(NamedTuple):
     rewards: Rewards
     decisions: Ids
 
+    def without_decisions(self) -> RewardBatch:
+        """The same without explored nodes."""
+        return RewardBatch(self.keys, self.ids, self.rewards, blank_decisions(len(self.ids)))
+
     def rows(self, start: int, stop: int) -> RewardBatch:
         """Some rows."""
         keys = rows_of(self.keys, start, stop)
@@ -138,7 +141,7 @@ class InsertResult(NamedTuple):
 
     Attributes:
         done: the row behind the last one that is stored.
-        evicted: (row, id) for each memory that was removed to make room, in order; it was removed before that row was stored.
+        evicted: (row, id) for each memory that was removed to make room, in order, before that row was stored.
         rebuild_due: a rebuild would delay readers: rebuild a copy, use it instead, and continue there from row `done`.
     """
 
@@ -313,7 +316,7 @@ class Index(ABC):
         """An independent copy."""
 
     def copy_for_rebuild(self) -> Self:
-        """A copy whose `rebuild`, `refit`, `sweep` and `reroute` leave this index readable; it may share what they only read."""
+        """A copy whose `rebuild`, `refit`, `sweep` and `reroute` do not change this index; it may share other parts."""
         return self.copy()
 
     @abstractmethod

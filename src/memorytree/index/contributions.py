@@ -28,9 +28,7 @@ def without_parts(found: QueryResult) -> list[ScoredHit]:
     return [ScoredHit(id, score, {}) for id, score in pairs_of(found)]
 
 
-def of_features(
-    row: KeyBatch, found: QueryResult, key_of: Callable[[int], KeyBatch], by_angle: bool
-) -> list[ScoredHit]:
+def of_features(row: KeyBatch, found: QueryResult, key_of: Callable[[int], KeyBatch], by_angle: bool) -> list[ScoredHit]:
     """The hits of the first row, with the contribution of each feature.
 
     Args:

@@ -5,14 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 from memorytree.config import (
-    FixedScorer, GraphRouting, LinearScorer, PaperRouting, Projection, Routing, TermLists, TreeConfig, ValueModel,
+    FixedScorer,
+    GraphRouting,
+    LinearScorer,
+    PaperRouting,
+    Projection,
+    Routing,
+    TermLists,
+    TreeConfig,
+    ValueModel,
 )  # fmt: skip
+from memorytree.engine.arrays import Settings
 from memorytree.engine.routers.paper import Paper
 from memorytree.engine.routers.principal import Principal
 from memorytree.engine.scorers.cosine import Cosine
 from memorytree.engine.scorers.distance import Distance
 from memorytree.engine.scorers.tfidf import Tfidf
-from memorytree.engine.arrays import Settings
 from memorytree.errors import InvalidOption
 from memorytree.index.base import Index
 from memorytree.index.forest import ForestIndex
@@ -100,7 +108,7 @@ def _make_projected(config: TreeConfig, dimension: int, routing: Routing, scorer
     settings, engine_routing = _settings(config, routing), _engine_routing(routing, sparse=False)
 
     def make_inner(width: int) -> ForestIndex:
-        inner = settings._replace(capacity=0)
+        inner = Settings(settings.leaf_factor, settings.reroutes, 0, settings.seed)
         return ForestIndex(False, width, inner, engine_routing, FIXED["distance"], config.trees)
 
     return ProjectedIndex(LearnedProjection(scorer, dimension), settings, make_inner, config.reroutes)

@@ -3,26 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from typing import Any, Self
 
 import numpy as np
 
-from memorytree.engine.merge import merge_rows
 from memorytree.engine.arrays import Settings
+from memorytree.engine.merge import merge_rows
 from memorytree.index.base import (
-    Array, Evictions, Ids, Index, InsertResult, KeyBatch, PathReport, QueryRequest, QueryResult, RewardBatch, ScoredHit,
-    Scores, blank_decisions, under, with_prefix,
+    Array,
+    Evictions,
+    Ids,
+    Index,
+    InsertResult,
+    KeyBatch,
+    PathReport,
+    QueryRequest,
+    QueryResult,
+    RewardBatch,
+    ScoredHit,
+    Scores,
+    under,
+    with_prefix,
 )  # fmt: skip
 from memorytree.index.single import TreeIndex, insert_all, remove_now
 from memorytree.results import Outline, RewardResult, Stats
+
+SEED_STEP = 0x9E3779B97F4A7C15
 
 
 class ForestIndex(Index):
     """Trees that split the same memories differently, because of different seeds; each stores its own copy of the keys."""
 
     def __init__(self, sparse: bool, dimension: int, settings: Settings, routing: Any, scorer: Any, trees: int):
-        seeds = [(settings.seed + number * 0x9E3779B97F4A7C15) % 2**62 for number in range(trees)]
-        self.trees = [TreeIndex(sparse, dimension, settings._replace(seed=seed), routing, scorer) for seed in seeds]
+        self.trees = []
+        for number in range(trees):
+            seed = (settings.seed + number * SEED_STEP) % 2**62
+            own = Settings(settings.leaf_factor, settings.reroutes, settings.capacity, seed)
+            self.trees.append(TreeIndex(sparse, dimension, own, routing, scorer))
         self.sparse = sparse
         self.groups_rewards = self.trees[0].groups_rewards
 
@@ -60,9 +78,9 @@ class ForestIndex(Index):
             tree.set_labels(ids, labels)
 
     def reward(self, batch: RewardBatch) -> RewardResult:
-        """Learn from rewards. Only the routers of the first tree explored; the others only record which memories were used."""
+        """Learn from rewards. Only routers of the first tree explored; the others only record which memories were used."""
         result = self.first.reward(batch)
-        others = batch._replace(decisions=blank_decisions(len(batch.ids)))
+        others = batch.without_decisions()
         for tree in self.trees[1:]:
             tree.reward(others)
         return result
@@ -88,12 +106,12 @@ class ForestIndex(Index):
 
     def query(self, request: QueryRequest) -> QueryResult:
         answers = [self.first.query(request)]
-        request = QueryRequest(
-            request.keys, request.k, request.start, request.stop, request.beam, excluded=request.excluded
-        )
+        request = QueryRequest(request.keys, request.k, request.start, request.stop, request.beam, excluded=request.excluded)
         answers += [tree.query(request) for tree in self.trees[1:]]
         ids, scores = np.empty_like(answers[0].ids), np.empty_like(answers[0].scores)
-        merge_rows(np.stack([answer.ids for answer in answers]), np.stack([answer.scores for answer in answers]), ids, scores)
+        merge_rows(
+            np.stack([answer.ids for answer in answers]), np.stack([answer.scores for answer in answers]), ids, scores
+        )
         return QueryResult(ids, scores, answers[0].decisions)
 
     def score(self, keys: KeyBatch, ids: Ids) -> Scores:
@@ -128,9 +146,8 @@ class ForestIndex(Index):
     # ---- state
 
     def copy(self) -> Self:
-        twin = type(self).__new__(type(self))
-        twin.trees, twin.sparse = [tree.copy() for tree in self.trees], self.sparse
-        twin.groups_rewards = self.groups_rewards
+        twin = copy(self)
+        twin.trees = [tree.copy() for tree in self.trees]
         return twin
 
     def state_dict(self) -> dict[str, Array]:

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
+from memorytree.engine.arrays import SLOT, Settings
 from memorytree.engine.routers.principal import Principal
 from memorytree.engine.scorers.distance import Distance
-from memorytree.engine.arrays import SLOT, Settings
 from memorytree.index.base import Array, Ids, Matrix
 from memorytree.index.single import TreeIndex
 
@@ -21,7 +21,7 @@ class KeyTable(TreeIndex):
     """Dense or sparse rows by id, with a capacity and an order of use."""
 
     def __init__(self, sparse: bool, dimension: int, settings: Settings, scorer: Any = None):
-        one_leaf = settings._replace(leaf_factor=ONE_LEAF, reroutes=0)
+        one_leaf = Settings(leaf_factor=ONE_LEAF, reroutes=0, capacity=settings.capacity, seed=settings.seed)
         super().__init__(sparse, dimension, one_leaf, Principal(False, False, True, 0), scorer or Distance(False))
 
     @classmethod

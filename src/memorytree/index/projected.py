@@ -9,10 +9,25 @@ from typing import Self
 import numpy as np
 
 from memorytree.engine.arrays import LABEL, Settings
+from memorytree.engine.search import BRANCH, EXPLOIT, GENERATION_OF_NODE, NODE
 from memorytree.index import contributions
 from memorytree.index.base import (
-    BRANCH, EXPLOIT, GENERATION, NODE, Array, Evictions, Ids, Index, InsertResult, KeyBatch, Matrix, PathReport,
-    QueryRequest, QueryResult, RewardBatch, ScoredHit, Scores, blank_decisions, rows_of, under, with_prefix,
+    Array,
+    Evictions,
+    Ids,
+    Index,
+    InsertResult,
+    KeyBatch,
+    Matrix,
+    PathReport,
+    QueryRequest,
+    QueryResult,
+    RewardBatch,
+    ScoredHit,
+    Scores,
+    rows_of,
+    under,
+    with_prefix,
 )  # fmt: skip
 from memorytree.index.forest import ForestIndex
 from memorytree.index.key_table import KeyTable
@@ -140,7 +155,7 @@ class ProjectedIndex(Index):
 
     def reward(self, batch: RewardBatch) -> RewardResult:
         """The projection learns from every query, then the routers; some memories are projected again for each lesson."""
-        self.keys.reward(batch._replace(decisions=blank_decisions(len(batch.ids))))
+        self.keys.reward(batch.without_decisions())
         if self.inner is None:
             return RewardResult(0, 0)
         lessons = 0
@@ -149,9 +164,9 @@ class ProjectedIndex(Index):
             lessons = self.projection.learn(self.inner.first.tree, batch.keys, batch.ids, batch.rewards)
             self.reroute(self._renewals * lessons)
         decisions = batch.decisions.copy()
-        version, decisions[:, GENERATION] = np.divmod(decisions[:, GENERATION], GENERATIONS)
+        version, decisions[:, GENERATION_OF_NODE] = np.divmod(decisions[:, GENERATION_OF_NODE], GENERATIONS)
         decisions[version != self.projection_version, NODE] = NO_ID  # a node of trees that have been rebuilt since
-        result = self.inner.reward(batch._replace(keys=self.project(batch.keys), decisions=decisions))
+        result = self.inner.reward(RewardBatch(self.project(batch.keys), batch.ids, batch.rewards, decisions))
         return RewardResult(lessons + result.learned, result.skipped)
 
     def rebuild(self) -> None:
@@ -205,7 +220,7 @@ class ProjectedIndex(Index):
         )
         if len(decisions):
             explored = decisions[:, BRANCH] != EXPLOIT
-            decisions[:, GENERATION] += np.where(explored, self.projection_version * GENERATIONS, 0)
+            decisions[:, GENERATION_OF_NODE] += np.where(explored, self.projection_version * GENERATIONS, 0)
         return QueryResult(ids, _cosines(scores), decisions)
 
     def score(self, keys: KeyBatch, ids: Ids) -> Scores:

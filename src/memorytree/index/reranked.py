@@ -9,9 +9,25 @@ from typing import Self
 
 import numpy as np
 
+from memorytree.engine.search import AT_LEAF, BRANCH
 from memorytree.index.base import (
-    AT_LEAF, BRANCH, Array, Evictions, Ids, Index, InsertResult, KeyBatch, Matrix, PathReport, QueryRequest,
-    QueryResult, RewardBatch, Rewards, ScoredHit, Scores, rows_of, under, with_prefix,
+    Array,
+    Evictions,
+    Ids,
+    Index,
+    InsertResult,
+    KeyBatch,
+    Matrix,
+    PathReport,
+    QueryRequest,
+    QueryResult,
+    RewardBatch,
+    Rewards,
+    ScoredHit,
+    Scores,
+    rows_of,
+    under,
+    with_prefix,
 )  # fmt: skip
 from memorytree.results import NO_ID, Outline, RewardResult, Stats
 
@@ -132,7 +148,8 @@ class RerankedIndex(Index):
 
     def reward(self, batch: RewardBatch) -> RewardResult:
         learned = self.reranker.learn(self.inner, batch)
-        result = self.inner.reward(batch._replace(rewards=self.reranker.rewards_for_inner(batch.rewards)))
+        rewards = self.reranker.rewards_for_inner(batch.rewards)
+        result = self.inner.reward(RewardBatch(batch.keys, batch.ids, rewards, batch.decisions))
         return RewardResult(result.learned + learned, result.skipped)
 
     def rebuild(self) -> None:
@@ -236,4 +253,3 @@ class RerankedIndex(Index):
     def check(self) -> None:
         self.inner.check()
         self.reranker.check(self.inner)
-

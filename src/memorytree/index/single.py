@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import replace
 from typing import Any, Self
 
@@ -11,13 +12,47 @@ import numpy as np
 from memorytree.engine import arrays as engine_arrays
 from memorytree.engine import building, entry_points
 from memorytree.engine.arrays import (
-    COUNT, DIMENSION, LABEL, LEFT, MEMORIES, MISTAKES, NEWER, NODES, NONE, OLDEST, POOL_LIVE, RIGHT, ROOMS, ROOT, SLOT,
-    SLOTS, UPDATES, USED, Settings, max_neighbours,
+    COUNT,
+    DIMENSION,
+    LABEL,
+    LEFT,
+    MEMORIES,
+    MISTAKES,
+    NEWER,
+    NODES,
+    NONE,
+    OLDEST,
+    POOL_LIVE,
+    RIGHT,
+    ROOMS,
+    ROOT,
+    SLOT,
+    SLOTS,
+    UPDATES,
+    USED,
+    Settings,
+    max_neighbours,
 )  # fmt: skip
 from memorytree.index import contributions, validation
 from memorytree.index.base import (
-    NO_DECISIONS, Array, Evictions, Ids, Index, InsertResult, KeyBatch, PathReport, QueryRequest, QueryResult, RewardBatch,
-    ScoredHit, Scores, SparseBatch, blank_decisions, n_rows, under, with_prefix,
+    NO_DECISIONS,
+    Array,
+    Evictions,
+    Ids,
+    Index,
+    InsertResult,
+    KeyBatch,
+    PathReport,
+    QueryRequest,
+    QueryResult,
+    RewardBatch,
+    ScoredHit,
+    Scores,
+    SparseBatch,
+    blank_decisions,
+    n_rows,
+    under,
+    with_prefix,
 )  # fmt: skip
 from memorytree.learning.linear import LinearWeights
 from memorytree.results import Level, OutlineNode, PathStep, RewardResult, Stats
@@ -44,9 +79,9 @@ class TreeIndex(Index):
         self.groups_rewards = bool(routing.rebuilds)
         self._due = NONE  # the node whose rebuild was left to the caller
         self._reroutes_left = 0  # of the last row that was inserted
-        self._adopt(engine_arrays.empty(sparse, dimension, settings, routing))
+        self.load_arrays(engine_arrays.empty(sparse, dimension, settings, routing))
 
-    def _adopt(self, arrays: dict[str, Array]) -> None:
+    def load_arrays(self, arrays: dict[str, Array]) -> None:
         """Use these arrays as the tree; takes ownership."""
         self.counters = arrays["counters"]
         scorer = self.scorer if self.linear is None else self.linear.product
@@ -284,7 +319,9 @@ class TreeIndex(Index):
             used += sum(array.nbytes for array in self.linear.state_dict().values())
             allocated += self.linear.nbytes
         key_bytes = 8 * int(self.counters[POOL_LIVE]) if self.sparse else 4 * self.dimension * n
-        stats = replace(stats, memories=n, leaves=stats.leaves if n else 0, leaf_limit=int(entry_points.leaf_limit(self.tree)))
+        stats = replace(
+            stats, memories=n, leaves=stats.leaves if n else 0, leaf_limit=int(entry_points.leaf_limit(self.tree))
+        )
         return stats.with_bytes(key_bytes, used, allocated)
 
     def outline(self, depth: int) -> OutlineNode:
@@ -303,11 +340,9 @@ class TreeIndex(Index):
     # ---- state
 
     def copy(self) -> Self:
-        twin = type(self).__new__(type(self))
-        twin.sparse, twin.settings, twin.routing, twin.scorer = self.sparse, self.settings, self.routing, self.scorer
+        twin = copy(self)
         twin.linear = None if self.linear is None else self.linear.copy()
-        twin.groups_rewards, twin._due, twin._reroutes_left = self.groups_rewards, self._due, self._reroutes_left
-        twin._adopt({name: array.copy() for name, array in self.arrays().items()})
+        twin.load_arrays({name: array.copy() for name, array in self.arrays().items()})
         return twin
 
     def state_dict(self) -> dict[str, Array]:
@@ -321,7 +356,7 @@ class TreeIndex(Index):
         if self.linear is not None:
             self.linear.load_state_dict(under("scorer", state))
         blank = engine_arrays.empty(self.sparse, self.dimension, self.settings, self.routing)
-        self._adopt(validation.with_capacity(blank, state, self.routing.learns))
+        self.load_arrays(validation.with_capacity(blank, state, self.routing.learns))
         if not trusted:
             self.check()
 

@@ -2,8 +2,8 @@
 
 A query reads the lists of its heaviest terms and scores the most promising memories in them exactly. Each list is limited to
 the c log n memories in which its term has the largest weight, so a query takes logarithmic time. Every memory stays in the
-list of at least one of its heaviest terms (`engine/terms`), which makes a list longer than its limit only where many memories
-share the same few terms. A query that shares terms with too few memories is completed by those used last.
+list of at least one of its heaviest terms (`engine/terms`), which makes a list longer than its limit only where many
+memories share the same few terms. A query that shares terms with too few memories is completed by those used last.
 
 Each term has an importance, initially 1. All scorers compare keys as if every weight had been multiplied by the root of its
 term's importance, so a key always ranks itself highest. Importances learn from the rewards of the hits of a query by the
@@ -29,11 +29,27 @@ from memorytree.engine.terms import lists as postings
 from memorytree.engine.terms.lists import NO_FEATURE
 from memorytree.index import contributions, term_validation
 from memorytree.index.base import (
-    Array, Evictions, Ids, Index, InsertResult, KeyBatch, PathReport, QueryRequest, QueryResult, RewardBatch, ScoredHit,
-    Scores, SparseBatch, blank_decisions, rows_of, under, with_prefix,
+    Array,
+    Evictions,
+    Ids,
+    Index,
+    InsertResult,
+    KeyBatch,
+    PathReport,
+    QueryRequest,
+    QueryResult,
+    RewardBatch,
+    ScoredHit,
+    Scores,
+    SparseBatch,
+    blank_decisions,
+    rows_of,
+    under,
+    with_prefix,
 )  # fmt: skip
 from memorytree.index.key_table import KeyTable
-from memorytree.index.term_validation import OF_ROWS, USED, require
+from memorytree.index.term_validation import OF_ROWS, USED
+from memorytree.index.validation import require
 from memorytree.results import OutlineTerms, RewardResult, Stats
 
 Terms = namedtuple("Terms", "breadth reads scored homes temperature rate expansion")
@@ -138,7 +154,7 @@ class TermIndex(Index):
         return scores
 
     def key(self, id: int) -> KeyBatch:
-        bounds, terms, weights = self._stored(id)
+        _, terms, weights = self._stored(id)
         count = int(self._list_arrays()["given"][self._row(id)])
         return np.array([0, count]), terms[:count], weights[:count]
 

@@ -7,8 +7,31 @@ from collections.abc import Mapping
 import numpy as np
 
 from memorytree.engine.arrays import (
-    COUNT, FREE_NODE, IDS, LEAF, LEFT, MEAN, MEMORIES, NEWER, NEWEST, NEXT_ID, NODES, NONE, OLDER, OLDEST, PARENT, POOL,
-    RIGHT, ROOM, ROOMS, ROOT, SLOT, SLOTS, START, TABLES, USED,
+    COUNT,
+    FREE_NODE,
+    IDS,
+    LEAF,
+    LEFT,
+    MEAN,
+    MEMORIES,
+    NEWER,
+    NEWEST,
+    NEXT_ID,
+    NODES,
+    NONE,
+    OLDER,
+    OLDEST,
+    PARENT,
+    POOL,
+    RIGHT,
+    ROOM,
+    ROOMS,
+    ROOT,
+    SLOT,
+    SLOTS,
+    START,
+    TABLES,
+    USED,
 )  # fmt: skip
 from memorytree.index.base import Array
 
@@ -109,7 +132,9 @@ def check_arrays(arrays: dict[str, Array], sparse: bool, learns: bool) -> None:
         require(len(arrays["routers"]) == len(nodes), "as many routers as nodes")
         require(not learns or len(arrays["squares"]) == len(nodes), "as many squares as nodes")
     if "neighbours" in arrays:
-        require(len(arrays["neighbours"]) == len(arrays["link_distances"]) == len(arrays["row_ids"]), "as many lists as rows")
+        require(
+            len(arrays["neighbours"]) == len(arrays["link_distances"]) == len(arrays["row_ids"]), "as many lists as rows"
+        )
         _check_neighbours(arrays["neighbours"][:n], arrays["link_distances"][:n])
 
 

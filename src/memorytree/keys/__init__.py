@@ -10,6 +10,7 @@ A tree holds one kind of key; its first key decides which:
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import scipy.sparse
 
@@ -19,7 +20,9 @@ from memorytree.keys.dense import DenseKeys, as_numbers
 from memorytree.keys.named import NamedKeys, is_mapping_batch
 from memorytree.keys.sparse import SparseKeys
 
-__all__ = ["DenseKeys", "Keys", "NamedKeys", "SparseKeys", "keys_for", "make_keys"]
+AnyKeys = Keys[Any, Any, Any]
+
+__all__ = ["AnyKeys", "DenseKeys", "Keys", "NamedKeys", "SparseKeys", "keys_for", "make_keys"]
 
 
 def keys_for(x: object) -> DenseKeys | SparseKeys | NamedKeys:

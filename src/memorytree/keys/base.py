@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +24,8 @@ EM = TypeVar("EM")  # encoded keys of a batch
 class Keys(ABC, Generic[B, E, EM]):
     """Conversions of keys of one kind.
 
-    An *encoded* key is what hits keep of the key of a query, so that it can be used again when a reward arrives, which may be
-    after other keys have been stored.
+    An *encoded* key is what hits keep of the key of a query, so that it can be used again when a reward arrives, which may
+    be after other keys have been stored.
 
     Attributes:
         kind: the name of the kind.
@@ -99,7 +99,7 @@ class Keys(ABC, Generic[B, E, EM]):
         return self.to_bytes(self.encode(x, row))
 
 
-def check_weights(weights: NDArray[np.generic], what: str = "key") -> None:
+def check_weights(weights: NDArray[Any], what: str = "key") -> None:
     """Raise `InvalidKey` unless every number is finite and at most `LARGEST`."""
     flat = weights.reshape(-1)
     if flat.dtype.kind != "f":

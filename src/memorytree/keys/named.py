@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, TypeGuard
 
 import msgpack
 import numpy as np
@@ -112,6 +112,13 @@ def is_mapping_batch(x: object) -> bool:
     return isinstance(x, Sequence) and len(x) > 0 and isinstance(x[0], Mapping)
 
 
+def _is_weight(weight: object) -> TypeGuard[numbers.Real]:
+    try:
+        return isinstance(weight, numbers.Real) and abs(float(weight)) <= LARGEST
+    except OverflowError:
+        return False
+
+
 def _named_weights(x: object) -> NamedKey:
     """A mapping as {name: nonzero weight}, in order of names; `InvalidKey` if it is no key."""
     if not isinstance(x, Mapping):
@@ -120,7 +127,7 @@ def _named_weights(x: object) -> NamedKey:
     for name, weight in x.items():
         if not isinstance(name, str | int | np.integer):
             raise InvalidKey(f"a feature is a str or an int, not {type(name).__name__} ({name!r})")
-        if not isinstance(weight, numbers.Real) or not (weight <= LARGEST and -weight <= LARGEST):
+        if not _is_weight(weight):
             raise InvalidKey(f"the weight of {name!r} is {weight!r:.80}; weights are numbers of at most {LARGEST:g}")
         if float(weight):
             weights[name if isinstance(name, str) else int(name)] = float(np.float32(float(weight)))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from typing import Any
 
 import numpy as np
 
 from memorytree.config import LinearScorer
-from memorytree.engine.linear import Product, learn_rows, set_scorer, take_places
-from memorytree.engine.hash_map import SMALLEST_TABLE
 from memorytree.engine.arrays import NONE
+from memorytree.engine.hash_map import SMALLEST_TABLE
+from memorytree.engine.linear import Product, learn_rows, set_scorer, take_places
 
 
 class LinearWeights:
@@ -28,8 +29,8 @@ class LinearWeights:
 
     def copy(self) -> LinearWeights:
         """An independent copy."""
-        twin = LinearWeights(self.options, self.sparse, 1)
-        twin.product, twin._reserved = Product(*(array.copy() for array in self.product)), self._reserved
+        twin = copy(self)
+        twin.product = Product(*(array.copy() for array in self.product))
         return twin
 
     def learn(self, tree: Any, X: Any, ids: np.ndarray, rewards: np.ndarray) -> int:

@@ -1,9 +1,9 @@
 """The learned projection of dense keys, `scorer="metric"`.
 
-A key x is projected to the unit vector of (W (x - c), lift). W has few rows and c is the mean of the keys; the constant `lift`
-keeps keys near the mean from being scaled to full length, and encodes how far a key is from it. The score is the cosine of
-two projections, so a key always ranks itself highest. W starts at the principal directions of the keys and learns from the
-rewards of the hits of a query, by the gradient of the softmax of their scores.
+A key x is projected to the unit vector of (W (x - c), lift). W has few rows and c is the mean of the keys; the constant
+`lift` keeps keys near the mean from being scaled to full length, and encodes how far a key is from it. The score is the
+cosine of two projections, so a key always ranks itself highest. W starts at the principal directions of the keys and learns
+from the rewards of the hits of a query, by the gradient of the softmax of their scores.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NEGLIGIBLE = 1e-6
 
 
 def initial_weights(keys: np.ndarray, rank: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(center, W, units): the principal directions of some keys, half whitened, scaled to projections of length one on average.
+    """(center, W, units) from the principal directions of some keys, half whitened, with projections of mean length one.
 
     Features with a much larger spread than the others would dominate, and those with a much smaller one would vanish: the
     spread is clipped to between half and twice the median. Spread is the fourth root of the mean fourth power, so that a
@@ -100,14 +100,18 @@ class LearnedProjection:
         self.n_lessons += learned
         return learned
 
+    def _named_arrays(self) -> dict[str, np.ndarray]:
+        weights, squares, center, units = self.arrays
+        return {"weights": weights, "squares": squares, "center": center, "units": units}
+
     def state_dict(self) -> dict[str, np.ndarray]:
         """The parameters as arrays."""
         numbers = np.array([self.n_lessons, self.n_fitted])
-        return {**self.arrays._asdict(), "numbers": numbers}
+        return {**self._named_arrays(), "numbers": numbers}
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Replace the parameters; ValueError unless their shapes and types fit."""
-        load_into({**self.arrays._asdict(), "numbers": (numbers := np.zeros(2, np.int64))}, state, "the projection")
+        load_into({**self._named_arrays(), "numbers": (numbers := np.zeros(2, np.int64))}, state, "the projection")
         self.n_lessons, self.n_fitted = numbers.tolist()
 
 

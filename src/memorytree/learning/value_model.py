@@ -5,12 +5,12 @@ weighted sum of three components: how well its key fits; how similar v is to tha
 fit (a vote); and <U x, v>, where U maps a key x to a point among the values, its aim. Before the first reward only the fit
 of the keys counts.
 
-All of it is learned from rewards by least squares. What fit and vote leave unexplained of the differences among the rewards of
-a query's hits is regressed on v, and U takes a normalised step towards that change of the aim; queries use the average of U
-over time, weighted towards later lessons. The weights of the three components come from running sums over keys that appear
-for the first time, for which the aim was a true prediction. A component whose correlation with reward is below 3 standard
-errors gets weight 0, so rewards that are noise change nothing. Keys are scaled to length one and features to mean length one,
-and rewards are compared only within a query: there is no scale to be set.
+All of it is learned from rewards by least squares. What fit and vote leave unexplained of the differences among the rewards
+of a query's hits is regressed on v, and U takes a normalised step towards that change of the aim; queries use the average of
+U over time, weighted towards later lessons. The weights of the three components come from running sums over keys that
+appear for the first time, for which the aim was a true prediction. A component whose correlation with reward is below 3
+standard errors gets weight 0, so noise changes nothing. Keys are scaled to length one and features to mean length one, and
+rewards are compared only within a query: there is no scale to be set.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ COMPONENT_NAMES = ("keys", "vote", "aim")
 
 
 def scaled_directions(features: np.ndarray, width: int) -> np.ndarray:
-    """The first principal directions of features (n, d) as columns (d, width), scaled so that projections have a mean squared
+    """The first principal directions of features (n, d) as columns (d, width), scaled to projections with a mean squared
     length of one. The features are not centred: the constant part of an aim does that."""
     squares, found = principal_directions(features.astype(np.float64), width)
     basis = np.zeros((features.shape[1], width), np.float32)
@@ -138,8 +138,13 @@ class LearnedValueModel:
         return {
             "basis": self.basis,
             "center": self.center,
-            **self.aims._asdict(),
-            **self.moments._asdict(),
+            "weights": self.aims.weights,
+            "averaging": self.aims.averaging,
+            "products": self.moments.products,
+            "with_rewards": self.moments.with_rewards,
+            "squares": self.moments.squares,
+            "seen_keys": self.moments.seen_keys,
+            "lessons": self.moments.lessons,
             "n_fitted": np.array([self.n_fitted]),
         }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from typing import Any, Self
 
 import numpy as np
@@ -10,7 +11,18 @@ import scipy.sparse
 
 from memorytree.errors import InvalidOption
 from memorytree.index.base import (
-    Array, Ids, Index, KeyBatch, Matrix, QueryRequest, QueryResult, RewardBatch, ScoredHit, Scores, n_rows, rows_of,
+    Array,
+    Ids,
+    Index,
+    KeyBatch,
+    Matrix,
+    QueryRequest,
+    QueryResult,
+    RewardBatch,
+    ScoredHit,
+    Scores,
+    n_rows,
+    rows_of,
 )  # fmt: skip
 from memorytree.index.contributions import without_parts
 from memorytree.index.reranked import Reranker
@@ -26,23 +38,23 @@ class CustomReranker(Reranker):
 
     def __init__(self, scorer: Any):
         self.scorer = scorer
-        self._features: dict[int, Matrix] = {}
+        self.rows: dict[int, Matrix] = {}  # features by id
         self._columns = 0  # of sparse keys; never decreases
 
     # ---- features
 
     def set_features(self, inner: Index, ids: Ids, features: Matrix) -> None:
-        self._features.update(zip(ids.tolist(), features, strict=True))
+        self.rows.update(zip(ids.tolist(), features, strict=True))
 
     def features(self, id: int) -> Matrix | None:
-        return self._features.get(id)
+        return self.rows.get(id)
 
     def discard(self, id: int) -> None:
-        self._features.pop(id, None)
+        self.rows.pop(id, None)
 
     def _feature_matrix(self, ids: list[int]) -> Matrix | None:
         """The features of some memories, zeros where there are fewer; None if there are none."""
-        given = [self._features.get(id) for id in ids]
+        given = [self.rows.get(id) for id in ids]
         width = max((len(row) for row in given if row is not None), default=0)
         if not width:
             return None
@@ -121,29 +133,29 @@ class CustomReranker(Reranker):
 
     def copy(self) -> Self:
         """A copy with the same scorer, which belongs to the user."""
-        twin = type(self)(self.scorer)
-        twin._features, twin._columns = dict(self._features), self._columns
+        twin = copy(self)
+        twin.rows = dict(self.rows)
         return twin
 
     def state_dict(self) -> dict[str, Array]:
         state: dict[str, Array] = {}
-        if self._features:
-            widths = np.array([len(row) for row in self._features.values()])
-            state["features"], state["widths"] = np.concatenate(list(self._features.values())), widths
-            state["feature_ids"] = np.array(list(self._features), np.int64)
+        if self.rows:
+            widths = np.array([len(row) for row in self.rows.values()])
+            state["features"], state["widths"] = np.concatenate(list(self.rows.values())), widths
+            state["feature_ids"] = np.array(list(self.rows), np.int64)
         if hasattr(self.scorer, "state_dict"):
             state |= {f"scorer.{name}": np.asarray(array) for name, array in self.scorer.state_dict().items()}
         return state
 
     def load_state_dict(self, state: Mapping[str, Array]) -> None:
-        self._features = {}
+        self.rows = {}
         if "features" in state:
             rows = np.split(state["features"], np.cumsum(state["widths"])[:-1])
-            self._features = dict(zip(state["feature_ids"].tolist(), rows, strict=True))
+            self.rows = dict(zip(state["feature_ids"].tolist(), rows, strict=True))
         scorer = {name.removeprefix("scorer."): array for name, array in state.items() if name.startswith("scorer.")}
         if scorer:
             self.scorer.load_state_dict(scorer)
 
     def check(self, inner: Index) -> None:
-        if not set(inner.stored_ids().tolist()).issuperset(self._features):
+        if not set(inner.stored_ids().tolist()).issuperset(self.rows):
             raise ValueError("contradictory state: features of memories that are not stored")

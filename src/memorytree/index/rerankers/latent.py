@@ -37,7 +37,7 @@ class LatentReranker(ValueReranker):
     def add(self, inner: Index, keys: KeyBatch, ids: Ids) -> None:
         assert isinstance(inner, TermIndex)
         n = len(inner)
-        if n >= FIRST_VALUES and (self.model is None or self._fit_due(n)):
+        if n >= FIRST_VALUES and (self.model is None or self.fit_due(n)):
             self.model = LearnedValueModel(self.options, inner.n_terms)
             columns = inner.n_terms
             self.model.set_directions(sparse_directions(inner.keys.csr(sample_of(n), columns), self.model.width), n)
@@ -57,10 +57,10 @@ class LatentReranker(ValueReranker):
         projected = keys[:, : len(basis)] @ basis[: keys.shape[1]]
         return np.asarray(projected / np.maximum(np.linalg.norm(projected, axis=1, keepdims=True), 1e-12))
 
-    def _fit_due(self, n: int) -> bool:
+    def fit_due(self, n: int) -> bool:
         """Aims learned in one latent space are meaningless in another, so the first lesson fixes it."""
         assert self.model is not None
-        return super()._fit_due(n) and not self.model.n_lessons
+        return super().fit_due(n) and not self.model.n_lessons
 
     def _may_learn(self) -> bool:
         return self.model is not None and self.model.n_fitted >= FIRST_LESSON

@@ -12,7 +12,18 @@ import numpy as np
 from memorytree.config import ValueModel
 from memorytree.errors import InvalidOption
 from memorytree.index.base import (
-    Array, Ids, Index, KeyBatch, Matrix, QueryRequest, QueryResult, RewardBatch, Rewards, ScoredHit, Scores, SparseBatch,
+    Array,
+    Ids,
+    Index,
+    KeyBatch,
+    Matrix,
+    QueryRequest,
+    QueryResult,
+    RewardBatch,
+    Rewards,
+    ScoredHit,
+    Scores,
+    SparseBatch,
     with_prefix,
 )  # fmt: skip
 from memorytree.index.key_table import KeyTable
@@ -42,7 +53,7 @@ class ValueReranker(Reranker):
         self.options = options
         self.model: LearnedValueModel | None = None
         self.table: KeyTable | None = None  # projected features by id
-        self._features: dict[int, Matrix] = {}  # as they were given, by id
+        self.rows: dict[int, Matrix] = {}  # as they were given, by id
 
     # ---- features
 
@@ -52,18 +63,18 @@ class ValueReranker(Reranker):
             raise InvalidOption(f"a value has {width} features, those of this tree have {len(self.model.basis)}")
 
     def set_features(self, inner: Index, ids: Ids, features: Matrix) -> None:
-        self._features.update(zip(ids.tolist(), features, strict=True))
-        n = len(self._features)
-        if self.model is None or self._fit_due(n):
+        self.rows.update(zip(ids.tolist(), features, strict=True))
+        n = len(self.rows)
+        if self.model is None or self.fit_due(n):
             model = self.model or LearnedValueModel(self.options, features.shape[1])
-            every = np.array(list(self._features), np.int64)
-            model.set_directions(scaled_directions(self._rows(every[sample_of(n)]), model.width), n)
-            self.model, self.table = model, KeyTable.of_rows(every, self._rows(every) @ model.basis)
+            every = np.array(list(self.rows), np.int64)
+            model.set_directions(scaled_directions(self._matrix(every[sample_of(n)]), model.width), n)
+            self.model, self.table = model, KeyTable.of_rows(every, self._matrix(every) @ model.basis)
             if not inner.sparse and not model.n_lessons:
                 model.center = self._center(inner)
         else:
             assert self.table is not None
-            self.table.put(ids, self._rows(ids) @ self.model.basis)
+            self.table.put(ids, self._matrix(ids) @ self.model.basis)
 
     def _center(self, inner: Index) -> Matrix:
         """The mean of a sample of the keys."""
@@ -71,18 +82,18 @@ class ValueReranker(Reranker):
         return np.concatenate(keys).mean(axis=0)
 
     def features(self, id: int) -> Matrix | None:
-        return self._features.get(id)
+        return self.rows.get(id)
 
-    def _fit_due(self, n: int) -> bool:
+    def fit_due(self, n: int) -> bool:
         """Whether the directions are to be computed again, with n values."""
         assert self.model is not None
         return n >= max(FIRST_VALUES, 2 * self.model.n_fitted) and self.model.n_fitted < ENOUGH_VALUES
 
-    def _rows(self, ids: Ids) -> Matrix:
-        return np.stack([self._features[id] for id in ids.tolist()])
+    def _matrix(self, ids: Ids) -> Matrix:
+        return np.stack([self.rows[id] for id in ids.tolist()])
 
     def discard(self, id: int) -> None:
-        self._features.pop(id, None)
+        self.rows.pop(id, None)
         if self.table is not None:
             self.table.discard(id)
 
@@ -106,7 +117,8 @@ class ValueReranker(Reranker):
         return np.arange(n + 1) * d, np.tile(np.arange(1, d + 1, dtype=np.int32), n), centered
 
     def _rank(self, inner: Index, keys: KeyBatch, found: tuple[Ids, Scores], k: int, weights: Array) -> tuple[Ids, Scores]:
-        assert self.model is not None and self.table is not None
+        assert self.model is not None
+        assert self.table is not None
         n = len(found[0])
         answer = np.empty((n, k), np.int64), np.empty((n, k), np.float32)
         self.model.rank(self.table.tree, weights, self._columns(inner, keys), found, answer)
@@ -146,7 +158,8 @@ class ValueReranker(Reranker):
     def learn(self, inner: Index, batch: RewardBatch) -> int:
         if not self._may_learn():
             return 0
-        assert self.model is not None and self.table is not None
+        assert self.model is not None
+        assert self.table is not None
         columns = self._columns(inner, batch.keys)
         self.model.reserve(1 + int(columns[1].max(initial=0)))
         fits = inner.score(batch.keys, batch.ids)
@@ -172,26 +185,26 @@ class ValueReranker(Reranker):
         twin = copy(self)
         twin.model = None if self.model is None else self.model.copy()
         twin.table = None if self.table is None else self.table.copy()
-        twin._features = dict(self._features)
+        twin.rows = dict(self.rows)
         return twin
 
     def state_dict(self) -> dict[str, Array]:
         state: dict[str, Array] = {}
-        if self._features:
-            state["features"] = np.stack(list(self._features.values()))
-            state["feature_ids"] = np.array(list(self._features), np.int64)
+        if self.rows:
+            state["features"] = np.stack(list(self.rows.values()))
+            state["feature_ids"] = np.array(list(self.rows), np.int64)
         return state | self._model_state()
 
     def _model_state(self) -> dict[str, Array]:
         if self.model is None or self.table is None:
             return {}
-        projected = {"ids": self.table.stored_ids(), "rows": self.table.matrix()}
+        projected: dict[str, Array] = {"ids": self.table.stored_ids(), "rows": self.table.matrix()}
         return with_prefix("model", self.model.state_dict()) | with_prefix("projected", projected)
 
     def load_state_dict(self, state: Mapping[str, Array]) -> None:
-        self._features = {}
+        self.rows = {}
         if "features" in state:
-            self._features = dict(zip(state["feature_ids"].tolist(), state["features"], strict=True))
+            self.rows = dict(zip(state["feature_ids"].tolist(), state["features"], strict=True))
         self._load_model(state)
 
     def _load_model(self, state: Mapping[str, Array]) -> None:
@@ -212,7 +225,7 @@ class ValueReranker(Reranker):
         if self.table is not None:
             self.table.check()
         stored = set(inner.stored_ids().tolist())
-        if not stored.issuperset(self._features) or (
+        if not stored.issuperset(self.rows) or (
             self.table is not None and not stored.issuperset(self.table.stored_ids().tolist())
         ):
             raise ValueError("contradictory state: features of memories that are not stored")
