@@ -17,7 +17,7 @@ import numpy as np
 from numba.core import types
 from numba.experimental import structref
 
-from memorytree.engine.jit import kernel
+from memorytree.engine.jit import HANDLE_TYPE, kernel
 
 # Columns of `nodes`. A leaf has LEFT = NONE. COUNT is the number of memories in the subtree; START and ROOM are the first
 # slot of a leaf and its number of slots; BUILT is the count when the subtree was built; EQUAL marks a leaf of equal keys;
@@ -114,18 +114,21 @@ class DenseTree(structref.StructRefProxy):
     """Handle of a tree with dense keys, an argument of kernels."""
 
     __slots__ = ()
+    _numba_type_ = HANDLE_TYPE
 
 
 class GraphTree(structref.StructRefProxy):
     """Handle of a tree with dense keys and a neighbour graph, an argument of kernels."""
 
     __slots__ = ()
+    _numba_type_ = HANDLE_TYPE
 
 
 class SparseTree(structref.StructRefProxy):
     """Handle of a tree with sparse keys, an argument of kernels."""
 
     __slots__ = ()
+    _numba_type_ = HANDLE_TYPE
 
 
 structref.define_boxing(DenseType, DenseTree)

@@ -8,7 +8,8 @@ be vectorised.
 `linear(tree, node, x)`; at compile time Numba picks the implementation by the kinds of the tree (dense or sparse keys,
 search by tree or by graph, routing, scorer). Each algorithm is written once and has no branches on the kind at run time.
 
-`blank`, `copy_run` and `prefetch` are array operations for use in kernels; `engine/numba_private.py` implements them.
+`blank`, `copy_run` and `prefetch` are array operations for use in kernels, HANDLE_TYPE is the attribute `_numba_type_` of
+handles of trees; `engine/numba_private.py` defines them.
 """
 
 from collections.abc import Callable
@@ -16,9 +17,9 @@ from collections.abc import Callable
 from numba import njit
 from numba.extending import overload
 
-from memorytree.engine.numba_private import HELPER_OPTIONS, blank, cache_on_disk, copy_run, prefetch
+from memorytree.engine.numba_private import HANDLE_TYPE, HELPER_OPTIONS, blank, cache_on_disk, copy_run, prefetch
 
-__all__ = ["OPTIONS", "blank", "body_for", "copy_run", "fast_helper", "helper", "kernel", "prefetch"]
+__all__ = ["HANDLE_TYPE", "OPTIONS", "blank", "body_for", "copy_run", "fast_helper", "helper", "kernel", "prefetch"]
 
 OPTIONS = {"error_model": "numpy", "nogil": True}
 # Sums may be reordered and multiply-adds fused, as keys and routers are always compared by one shared function. The flags

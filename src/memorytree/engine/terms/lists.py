@@ -24,7 +24,7 @@ from numba.experimental import structref
 from memorytree.engine.arrays import NONE
 from memorytree.engine.hash_map import find
 from memorytree.engine.heap import sift_down, sift_up
-from memorytree.engine.jit import blank, helper, kernel
+from memorytree.engine.jit import HANDLE_TYPE, blank, helper, kernel
 from memorytree.engine.pool import grown, lengthened, pop_free, push_free, size_class
 
 # Entries of `counters`. PEAK is the largest number of memories since the lists were last built; the limit of lists follows
@@ -59,6 +59,7 @@ class Lists(structref.StructRefProxy):
     """Handle of the lists, an argument of kernels."""
 
     __slots__ = ()
+    _numba_type_ = HANDLE_TYPE
 
 
 structref.define_boxing(ListsType, Lists)

@@ -110,14 +110,14 @@ def empty_candidates(tree, lists, candidates, found, scores):
 
     scores (float64) receives their partial scores. Returns (how many there are, their least, their largest score).
     """
-    entries, sums, used = candidates
+    (entries, sums, used), lengths = candidates, lists.lengths
     there, least, most = 0, np.inf, -np.inf
     for u in range(found):
-        place = used[u]
+        place = np.uint32(used[u])
         row = np.int64(entries[place, ROW])
         entries[place, ROW] = NONE
         if row != GONE:
-            partial = partial_score(tree, np.float64(sums[place, SUM]), np.float64(lists.lengths[row]))
+            partial = partial_score(tree, np.float64(sums[place, SUM]), np.float64(lengths[np.uint64(row)]))
             least, most = min(least, partial), max(most, partial)
             scores[there], used[there] = partial, row
             there += 1
@@ -143,7 +143,7 @@ def select_candidates(tree, lists, candidates, found, shortlist):
     scale = (CLASSES - 1) / (most - least) if most - least > 1e-300 else 0.0
     counts = np.zeros(CLASSES, np.int64)
     for u in range(there):
-        counts[np.int64((scores[u] - least) * scale)] += 1
+        counts[np.uint64((scores[u] - least) * scale)] += 1
     edge, left = CLASSES - 1, room - counts[CLASSES - 1]
     while left > 0:
         edge -= 1

@@ -1,14 +1,23 @@
-"""How helpers are compiled: those that only read count no references, and nobody loses count."""
+"""Private uses of Numba: reference counts are removed only where they are not needed, and plain Numba gives equal answers."""
 
 import gc
+import json
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 import scipy.sparse
+from numba import njit
 from numba.core.runtime import _nrt_python, rtsys
 
 from memorytree import MemoryForest, MemoryTree
-from memorytree.engine.jit import COUNTING, helper, kernel
+from memorytree.engine.jit import OPTIONS, helper, kernel
+from memorytree.engine.numba_private import COUNTING, PLAIN
+from tests.engine import plain_answers
+
+needs_private = pytest.mark.skipif(PLAIN, reason="plain Numba keeps all reference counts")
 
 
 @helper
@@ -27,14 +36,14 @@ def twice_the_longest(left, right):
 
 
 @helper
-def the_longer(left, right):
+def longer(left, right):
     return left if left.shape[0] > right.shape[0] else right
 
 
 @helper
-def its_sum(left, right):
+def sum_of_longer(left, right):
     total = 0.0
-    for number in the_longer(left, right):
+    for number in longer(left, right):
         total += number
     return total
 
@@ -55,14 +64,14 @@ def largest(numbers):
 
 
 @helper
-def told_by_a_kernel(left, right):
+def largest_of_both(left, right):
     return max(largest(left), largest(right)) if left.shape[0] else largest(right)
 
 
-@kernel
-def ask(left, right):
-    numbers = twice_the_longest(left, right), its_sum(left, right), distance(left, right), spread(left, right)
-    return numbers, told_by_a_kernel(left, right), the_longer(left, right)
+@njit(**OPTIONS)  # not cached on disk, so that the helpers are compiled in every process
+def call_helpers(left, right):
+    numbers = twice_the_longest(left, right), sum_of_longer(left, right), distance(left, right), spread(left, right)
+    return numbers, largest_of_both(left, right), longer(left, right)
 
 
 def counts_references(function) -> bool:
@@ -70,19 +79,21 @@ def counts_references(function) -> bool:
     return any(name in compiled.library.get_llvm_str() for name in COUNTING)
 
 
-def test_a_helper_that_only_reads_counts_no_references():
-    assert ask(np.ones(2), np.ones(3))[0] == (6, 3.0, 0.0, 4.0)
+@needs_private
+def test_reading_helper_counts_no_references():
+    assert call_helpers(np.ones(2), np.ones(3))[0] == (6, 3.0, 0.0, 4.0)
     assert not counts_references(longest)
     assert not counts_references(twice_the_longest)
 
 
-@pytest.mark.parametrize("function", [the_longer, its_sum, distance, spread, told_by_a_kernel])
-def test_a_helper_counts_what_it_makes_is_given_or_gives_away(function):
-    assert np.array_equal(ask(np.ones(2), np.ones(3))[2], np.ones(3))
+@needs_private
+@pytest.mark.parametrize("function", [longer, sum_of_longer, distance, spread, largest_of_both])
+def test_owning_helper_counts_references(function):
+    assert np.array_equal(call_helpers(np.ones(2), np.ones(3))[2], np.ones(3))
     assert counts_references(function)
 
 
-def everything(kind, X, options, trees):
+def run_all_operations(kind, X, options, trees):
     tree = kind(seed=1, **({"trees": 2} if trees else {}), **options)
     tree.insert_many(X, list(range(X.shape[0])))
     for beam in (1, 4):
@@ -111,17 +122,17 @@ def everything(kind, X, options, trees):
         ({"routing": "paper", "scorer": "linear"}, True, False),
     ],
 )
-def test_every_array_is_let_go_once(options, sparse, trees):
+def test_every_array_is_freed_once(options, sparse, trees):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 12)).astype(np.float32)
     X = scipy.sparse.csr_matrix(X * (rng.random(X.shape) < 0.4)) if sparse else X
     kind = MemoryForest if trees else MemoryTree
-    everything(kind, X, options, trees)  # compiled, and whatever stays for good is there
+    run_all_operations(kind, X, options, trees)  # compiles, and allocates what is kept for the life of the process
     _nrt_python.memsys_enable_stats()
     try:
         gc.collect()
         before = rtsys.get_allocation_stats()
-        everything(kind, X, options, trees)
+        run_all_operations(kind, X, options, trees)
         gc.collect()
         after = rtsys.get_allocation_stats()
     finally:
@@ -129,3 +140,11 @@ def test_every_array_is_let_go_once(options, sparse, trees):
     assert after.mi_alloc > before.mi_alloc
     assert after.mi_alloc - after.mi_free == before.mi_alloc - before.mi_free
     assert after.alloc - after.free == before.alloc - before.free
+
+
+def test_plain_numba_gives_equal_answers():
+    environment = os.environ | {"MEMORYTREE_PLAIN_NUMBA": "" if PLAIN else "1"}
+    other = subprocess.run(
+        [sys.executable, "-m", "tests.engine.plain_answers"], env=environment, capture_output=True, text=True, check=True
+    )
+    assert json.loads(other.stdout) == json.loads(json.dumps(plain_answers.answers()))
