@@ -11,7 +11,7 @@ from memorytree.estimators import (
     MemoryTreeRetriever,
     StreamClassifier,
     metrics,
-    progressive,
+    progressive_val_score,
 )
 
 
@@ -50,7 +50,7 @@ def topics(n, seed, labels=8, dense=False):
 
 def found(model, X):
     """Ids, scores and values of the memories behind each prediction."""
-    return [[(hit.id, hit.score, hit.value) for hit in hits[:4]] for hits in model.recall(X)]
+    return [[(hit.id, hit.score, hit.value) for hit in hits[:4]] for hits in model.kneighbors(X)]
 
 
 def digest(array):
@@ -62,19 +62,24 @@ def digest(array):
 
 def scorer_state(model):
     """What the scorer of a classifier has learned."""
-    scorer = model._model
-    state = {"counts": digest(scorer.counts), "mixture": scorer.mixture.tolist()}
-    if hasattr(scorer, "words"):
-        taken = scorer.top[0]
-        state["tables"] = [digest(scorer.words[:taken, 0]), digest(scorer.words.view(np.float32)[:taken, 1:])]
-        state["places"] = digest(scorer.places)
+    scorer = model._scorer
+    state = {"counts": digest(scorer.counts)}
+    if hasattr(scorer, "tables"):
+        tables = scorer.tables.arrays
+        taken = tables.top[0]
+        state["tables"] = [digest(tables.words[:taken, 0]), digest(tables.numbers[:taken, 1:])]
+        state["places"] = digest(tables.spans)
     if hasattr(scorer, "linear"):
         state["linear"] = [digest(scorer.linear), digest(scorer.squares), scorer.mixture_squares.tolist()]
-    if hasattr(scorer, "surprises"):
-        state["log_losses"] = scorer.surprises.tolist()
-        state["duals"] = [digest(scorer.owners), digest(scorer.alphas), digest(scorer.squares)]
+    if hasattr(scorer, "log_losses"):
+        state["log_losses"] = scorer.log_losses.tolist()
+        state["duals"] = [digest(scorer.owners), digest(scorer.duals), digest(scorer.squares)]
     if hasattr(scorer, "bias"):
-        state["bias"] = [digest(scorer.bias), digest(scorer.curvature), digest(scorer.outcomes), scorer.missed]
+        mixture = scorer.mixture
+        state["mixture"] = mixture.weights.tolist()
+        state["bias"] = [digest(scorer.bias), digest(mixture.curvature), digest(mixture.outcomes), mixture.missed]
+    else:
+        state["mixture"] = scorer.mixture.tolist()
     return state
 
 
@@ -106,9 +111,9 @@ def classifier_dense():
     return {
         "fit": classifier(clusters, {}, False),
         "partial_fit": classifier(clusters, {}, True),
-        "reward": classifier(clusters, {"supervision": "reward", "passes": 2}, False),
-        "none": classifier(clusters, {"supervision": "none", "capacity": 250, "neighbors": 5}, True),
-        "forest": classifier(clusters, {"trees": 2, "passes": 1, "beam": 3}, False),
+        "reward": classifier(clusters, {"supervision": "reward", "max_iter": 2}, False),
+        "none": classifier(clusters, {"supervision": "none", "capacity": 250, "n_neighbors": 5}, True),
+        "forest": classifier(clusters, {"n_trees": 2, "max_iter": 1, "beam": 3}, False),
     }
 
 
@@ -122,7 +127,7 @@ def classifier_sparse():
         "partial_fit": classifier(words, {}, True),
         "capacity": classifier(words, {"capacity": 200, "beam": 2}, True),
         "reward": classifier(words, {"supervision": "reward"}, False),
-        "thick": classifier(thick, {"passes": 1}, False),
+        "thick": classifier(thick, {"max_iter": 1}, False),
     }
 
 
@@ -161,7 +166,7 @@ def lists(Y):
 def multilabel_sparse():
     return {
         "fit": multilabel(False, {}, False),
-        "f1": multilabel(False, {"target": "f1", "passes": 2, "neighbors": 20}, False, scipy.sparse.csr_matrix),
+        "f1": multilabel(False, {"objective": "f1", "max_iter": 2, "n_neighbors": 20}, False, scipy.sparse.csr_matrix),
         "partial_fit": multilabel(False, {"capacity": 150}, True, lists),
     }
 
@@ -169,7 +174,7 @@ def multilabel_sparse():
 def multilabel_dense():
     return {
         "fit": multilabel(True, {}, False),
-        "partial_fit": multilabel(True, {"target": "f1"}, True, lists),
+        "partial_fit": multilabel(True, {"objective": "f1"}, True, lists),
     }
 
 
@@ -185,12 +190,12 @@ def retriever():
         for described in (True, False):
             model = MemoryTreeRetriever(random_state=0).fit(X, values=y.tolist(), features=features if described else None)
             before = model.retrieve(X[:6], k=3)
-            model.learn(X, rewards, exclude=own)
+            model.fit_rewards(X, rewards, exclude=own)
             after = model.retrieve(X[:12], k=4, exclude=own[:12])
             copy = pickle.loads(pickle.dumps(model))
             for one in (model, copy):
                 one.partial_fit(*((X[:50] * 1.01, y[:50].tolist())), features=features[:50] if described else None)
-                one.learn(X[:80], lambda i, hits, y=y: [float(hit.value == y[i]) for hit in hits])
+                one.fit_rewards(X[:80], lambda i, hits, y=y: [float(hit.value == y[i]) for hit in hits])
             late, again = model.retrieve(X[:12], k=4), copy.retrieve(X[:12], k=4)
             np.testing.assert_array_equal(late.scores, again.scores)
             answers[f"{name}, {'with' if described else 'without'} features"] = [
@@ -205,14 +210,14 @@ def streams():
     X, y = clusters(160, 7)
     rows = [dict(enumerate(row)) for row in X.tolist()]
     model = StreamClassifier(seed=0)
-    result = progressive(model, zip(rows, y.tolist(), strict=True))
+    result = progressive_val_score(model, zip(rows, y.tolist(), strict=True))
     answers["dense"] = [str(result), result.curve, [model.predict_proba_one(row) for row in rows[:6]]]
     X, y = words(160, 7)
     rows = [{f"w{j}": float(row[0, j]) for j in row.indices} for row in X]
-    model = StreamClassifier(neighbors=8, capacity=100, seed=0, sparse=True)
-    result = progressive(model, zip(rows, y.tolist(), strict=True))
+    model = StreamClassifier(n_neighbors=8, capacity=100, seed=0, sparse=True)
+    result = progressive_val_score(model, zip(rows, y.tolist(), strict=True))
     answers["sparse"] = [str(result), result.curve, [model.predict_proba_one(row) for row in rows[:6]]]
-    result = progressive(MemoryTreeClassifier(random_state=0), zip(X, y, strict=True))
+    result = progressive_val_score(MemoryTreeClassifier(random_state=0), zip(X, y, strict=True))
     answers["scikit-learn"] = [result.rows, result.mistakes, result.error, result.constant_error, result.entropy_reduction]
     return answers
 
@@ -229,9 +234,9 @@ def judged():
         metrics.hamming_loss(truth, predicted),
         metrics.micro_f1(truth, predicted),
         metrics.macro_f1(truth, predicted),
-        [metrics.precision_at(k, truth, ranked) for k in (1, 3, 5)],
+        [metrics.precision_at_k(truth, ranked, k) for k in (1, 3, 5)],
         propensity,
-        [metrics.propensity_scored_precision_at(k, truth, ranked, propensity) for k in (1, 3, 5)],
+        [metrics.propensity_scored_precision_at_k(truth, ranked, k, propensity) for k in (1, 3, 5)],
         metrics.mean_reward(one, two),
         metrics.centered_reward(one, two, one.mean(axis=0)),
     ]

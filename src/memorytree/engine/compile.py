@@ -145,7 +145,7 @@ def _date_of_sources(*rooms: str) -> tuple[tuple[str, int, int], ...]:
 
 
 _ENGINE = _date_of_sources("engine", "routing", "scoring")
-_ESTIMATORS = _ENGINE + _date_of_sources("estimators")
+_ESTIMATORS = _ENGINE + _date_of_sources("estimators/kernels")
 
 
 def _kept_on_disk(dispatcher: Any) -> Any:
@@ -156,7 +156,7 @@ def _kept_on_disk(dispatcher: Any) -> Any:
     """
     dispatcher.enable_caching()
     file = dispatcher._cache._cache_file
-    sources = _ESTIMATORS if ".estimators." in dispatcher.py_func.__module__ else _ENGINE
+    sources = _ESTIMATORS if ".estimators.kernels." in dispatcher.py_func.__module__ else _ENGINE
     file._source_stamp = (file._source_stamp, sources)
     return dispatcher
 

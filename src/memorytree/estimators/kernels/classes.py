@@ -1,0 +1,49 @@
+"""What the scorers of classes share: candidates, the mixture of their features and the softmax over it."""
+
+import numpy as np
+
+from memorytree.engine.compile import helper
+from memorytree.estimators.kernels.records import NO_LABEL
+
+N_FEATURES = 4  # numbers that describe a candidate, for dense and for sparse rows
+
+
+@helper
+def find_candidate(candidates, n, label):
+    """The position of a class among the first n candidates; n if it is not there."""
+    c = 0
+    while c < n and candidates[c] != label:
+        c += 1
+    return c
+
+
+@helper
+def softmax(results, n):
+    """Softmax of the first n results in place."""
+    best, total = -np.inf, 0.0
+    for c in range(n):
+        best = max(best, results[c])
+    for c in range(n):
+        results[c] = np.exp(results[c] - best)
+        total += results[c]
+    for c in range(n):
+        results[c] /= total
+
+
+@helper
+def mix(mixture, features, n, inverse_temperature, results):
+    """The probability of each of n candidates: softmax over the weighted sums of their features."""
+    for c in range(n):
+        total = 0.0
+        for f in range(N_FEATURES):
+            total += mixture[f] * features[c, f]
+        results[c] = total * inverse_temperature
+    softmax(results, n)
+
+
+@helper
+def write_scores(output, i, candidates, probabilities, n):
+    """Write the n candidates of row i and their probabilities."""
+    for c in range(output.classes.shape[1]):
+        output.classes[i, c] = candidates[c] if c < n else NO_LABEL
+        output.probabilities[i, c] = probabilities[c] if c < n else 0.0
