@@ -63,23 +63,24 @@ def digest(array):
 def scorer_state(model):
     """What the scorer of a classifier has learned."""
     scorer = model._scorer
-    state = {"counts": digest(scorer.counts)}
-    if hasattr(scorer, "tables"):
-        tables = scorer.tables.arrays
+    weights = scorer.weights
+    state = {"counts": digest(weights.counts)}
+    if hasattr(weights, "tables"):
+        tables = weights.tables
         taken = tables.top[0]
         state["tables"] = [digest(tables.words[:taken, 0]), digest(tables.numbers[:taken, 1:])]
         state["places"] = digest(tables.spans)
-    if hasattr(scorer, "linear"):
-        state["linear"] = [digest(scorer.linear), digest(scorer.squares), scorer.mixture_squares.tolist()]
-    if hasattr(scorer, "log_losses"):
-        state["log_losses"] = scorer.log_losses.tolist()
-        state["duals"] = [digest(scorer.owners), digest(scorer.duals), digest(scorer.squares)]
-    if hasattr(scorer, "bias"):
+    if hasattr(weights, "linear"):
+        state["linear"] = [digest(weights.linear), digest(weights.squares), weights.mixture_squares.tolist()]
+    if hasattr(weights, "log_losses"):
+        state["log_losses"] = weights.log_losses.tolist()
+        state["duals"] = [digest(weights.owners), digest(weights.duals), digest(weights.squares)]
+    if hasattr(weights, "bias"):
         mixture = scorer.mixture
         state["mixture"] = mixture.weights.tolist()
-        state["bias"] = [digest(scorer.bias), digest(mixture.curvature), digest(mixture.outcomes), mixture.missed]
+        state["bias"] = [digest(weights.bias), digest(mixture.curvature), digest(mixture.outcomes), mixture.missed]
     else:
-        state["mixture"] = scorer.mixture.tolist()
+        state["mixture"] = weights.mixture.tolist()
     return state
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, ClassVar, Concatenate, ParamSpec, TypeAlias, TypeVar
 
@@ -14,15 +14,14 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from memorytree.errors import InvalidOption
 from memorytree.estimators import projection
-from memorytree.estimators.arrays import NO_ID
+from memorytree.estimators.arrays import NO_ID, Matrix
+from memorytree.estimators.label_sets import ClassCodec, LabelCodec
 from memorytree.hits import HitMatrix, Hits
 from memorytree.keys import kind_for
 from memorytree.options import whole
 from memorytree.tree import MemoryTree
-
-Matrix: TypeAlias = np.ndarray | scipy.sparse.csr_matrix
-"""Rows after scikit-learn's checks."""
 
 RandomState: TypeAlias = int | np.random.RandomState | None
 
@@ -33,8 +32,8 @@ PLAIN_TYPES = (np.ndarray, scipy.sparse.csr_matrix, scipy.sparse.csr_array)
 NO_LABELS = "no_validation"  # scikit-learn's marker
 DISCRETE = "biuU"  # kinds of label arrays that need no check of their values
 
-# Sparse rows with more than this share of all columns, and more than this many entries, hold measurements, all of which are to be
-# compared, rather than words, of which few are shared: they are taken as dense.
+# Sparse rows with more than this share of all columns, and more than this many entries, hold measurements, all of which are
+# to be compared, rather than words, of which few are shared: they are taken as dense.
 DENSE_SHARE, DENSE_ENTRIES = 1 / 10, 8
 
 E = TypeVar("E", bound=BaseEstimator)
@@ -45,12 +44,12 @@ R = TypeVar("R")
 def restore_on_error(method: Callable[Concatenate[E, P], R]) -> Callable[Concatenate[E, P], R]:
     """Make a method leave the estimator as it was when it raises an exception.
 
-    Attributes are restored, their contents are not: the method checks its arguments before it changes any object that was there
-    before the call.
+    Attributes are restored, their contents are not: the method checks its arguments before it changes any object that was
+    there before the call.
     """
 
     @wraps(method)
-    def guarded(self: E, *args: P.args, **options: P.kwargs) -> R:
+    def guarded(self: E, /, *args: P.args, **options: P.kwargs) -> R:
         before = vars(self).copy()
         try:
             return method(self, *args, **options)
@@ -78,6 +77,7 @@ class BaseMemoryEstimator(BaseEstimator):
     """
 
     memory_: MemoryTree
+    _choices: ClassVar[dict[str, tuple[str, ...]]] = {}
     _minimums: ClassVar[dict[str, int]] = {"beam": 1, "capacity": 1}
     _may_be_none: ClassVar[tuple[str, ...]] = ("beam", "capacity")
 
@@ -93,7 +93,10 @@ class BaseMemoryEstimator(BaseEstimator):
         return tags
 
     def _check_options(self) -> None:
-        """Raise `InvalidOption` unless every option in `_minimums` is a whole number that is large enough."""
+        """Raise `InvalidOption` unless options are as `_choices` and `_minimums` have it."""
+        for name, choices in self._choices.items():
+            if getattr(self, name) not in choices:
+                raise InvalidOption(f"{name} must be one of {', '.join(choices)}, not {getattr(self, name)!r}")
         for name, least in self._minimums.items():
             value = getattr(self, name)
             if value is not None or name not in self._may_be_none:
@@ -113,6 +116,7 @@ class BaseMemoryClassifier(ClassifierMixin, BaseMemoryEstimator, ABC):
     _memory_class: type[MemoryTree] = MemoryTree
     _settings: dict[str, Any]
     _chance: np.random.RandomState
+    _codec: ClassCodec | LabelCodec  # labels and their numbers
     _scorer: Any  # learned by the subclass
     _dense: bool
     _dense_from_sparse: bool  # whether sparse rows are taken as dense
@@ -123,9 +127,22 @@ class BaseMemoryClassifier(ClassifierMixin, BaseMemoryEstimator, ABC):
     def _query(self, X: Matrix, exclude: np.ndarray | None = None) -> HitMatrix:
         """The memories found for each row."""
 
+    def _query_memory(self, X: Matrix, k: int, beam: int, exclude: np.ndarray | None) -> HitMatrix:
+        """The k memories found for each row, without those that other code inserted."""
+        beam = beam if self.beam is None else self.beam
+        excluded: Any = exclude
+        return self._own_hits(self.memory_.query_many(X, min(k, max(len(self.memory_), 1)), beam=beam, exclude=excluded))
+
     @abstractmethod
     def _known_ids(self) -> np.ndarray:
         """By memory id: NO_ID where the estimator did not store the memory itself, any other number where it did."""
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """The labels seen so far, sorted if they can be compared; or the columns of an indicator matrix."""
+        if not hasattr(self, "_codec"):
+            raise AttributeError("classes_ exists once the classifier is fitted")
+        return self._codec.classes()
 
     def _start_memory(self, chance: np.random.RandomState, dense: bool, **options: object) -> None:
         """Replace the memory by an empty one."""
@@ -230,8 +247,8 @@ class BaseMemoryClassifier(ClassifierMixin, BaseMemoryEstimator, ABC):
         Returns
         -------
         list of Hits
-            For each row its memories, best first, as ``Hit(id, value, score)``. The id is the number of the training row, the
-            value its label or labels.
+            For each row its memories, best first, as ``Hit(id, value, score)``. The id is the number of the training row,
+            the value its label or labels.
 
         Raises
         ------
@@ -241,7 +258,7 @@ class BaseMemoryClassifier(ClassifierMixin, BaseMemoryEstimator, ABC):
         return list(self._query(self._check_queries(X)))
 
     def _sync_projection(self) -> bool:
-        """Replace the scorer if the memory has found a new projection, and return True; or rebuild trees that have doubled."""
+        """Replace the scorer for a new projection, and return True; or rebuild the trees if they have doubled."""
         if not self._dense:
             return False
         version = projection.projection_version(self.memory_)
@@ -258,8 +275,3 @@ class BaseMemoryClassifier(ClassifierMixin, BaseMemoryEstimator, ABC):
 def _are_plain_labels(y: Any, X: Any) -> bool:
     """Whether scikit-learn would accept these labels, one for each row, without a look at their values."""
     return type(y) is np.ndarray and y.shape == X.shape[:1] and y.dtype.kind in DISCRETE
-
-
-def batches(rows: np.ndarray, size: int) -> Iterable[np.ndarray]:
-    """Rows in batches of at most `size`."""
-    return [rows[first : first + size] for first in range(0, len(rows), size)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,18 +13,17 @@ from sklearn.utils.multiclass import check_classification_targets
 from memorytree.cores import ENOUGH_KEYS
 from memorytree.errors import InvalidOption
 from memorytree.estimators import projection
-from memorytree.estimators.arrays import NO_ID, extended
-from memorytree.estimators.base import DISCRETE, BaseMemoryClassifier, Matrix, RandomState, restore_on_error
+from memorytree.estimators.arrays import NO_ID, Matrix, extended
+from memorytree.estimators.base import DISCRETE, BaseMemoryClassifier, RandomState, restore_on_error
 from memorytree.estimators.class_scorers import ClassScorer, DenseClassScorer, SparseClassScorer
-from memorytree.estimators.kernels.records import NO_LABEL, ClassHits, ClassScores, ClassTargets, SparseRows
+from memorytree.estimators.kernels.records import NO_LABEL, ClassHits, ClassScores, SparseRows
+from memorytree.estimators.label_sets import ClassCodec
 from memorytree.forest import MemoryForest
 from memorytree.hits import HitMatrix
 from memorytree.options import whole
 from memorytree.progress import track
 from memorytree.tree import MemoryTree
 
-# NumPy would turn numbers into texts if an array held both; arrays of objects hold texts, or scikit-learn refuses them.
-KINDS = {"U": "texts", "O": "texts", "S": "bytes"}
 SUPERVISION = ("none", "reward", "labels")
 DENSE_ITERATIONS, SPARSE_ITERATIONS = 5, 3  # the linear weights of sparse rows take larger steps
 BATCH = 64  # rows that are queried together before any of them is learned from
@@ -33,53 +31,12 @@ REWARDED = 10
 SPARSE_REWARDED = 8  # with supervision="reward", this times log2 n memories of a sparse row are rewarded
 
 
-class ClassCodec:
-    """Numbers for class labels, in the order in which they first occurred."""
-
-    def __init__(self) -> None:
-        self.labels: list[Any] = []  # by number
-        self._numbers: dict[Hashable, int] = {}
-        self._dtype: np.dtype | None = None
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    def encode(self, y: np.ndarray, expected: object = ()) -> np.ndarray:
-        """Labels as numbers; labels that are expected get numbers first."""
-        before = np.asarray(expected)
-        before = before if before.size else y[:0]
-        if before.ndim != 1:
-            raise InvalidOption(f"classes must be a list of labels, not an array of shape {before.shape}")
-        dtypes = [before.dtype, y.dtype, y.dtype if self._dtype is None else self._dtype]
-        kinds = {KINDS.get(dtype.kind, "numbers") for dtype in dtypes}
-        if len(kinds) > 1:
-            raise InvalidOption(f"labels are all of one kind, not {' and '.join(sorted(kinds))}")
-        self._dtype = np.result_type(*dtypes)
-        for label in [*before.tolist(), *y.tolist()]:
-            if label not in self._numbers:
-                self._numbers[label] = len(self.labels)
-                self.labels.append(label)
-        return np.array([self._numbers[label] for label in y.tolist()], np.int64)
-
-    def decode(self, numbers: np.ndarray) -> np.ndarray:
-        """Labels in place of numbers."""
-        return np.array([self.labels[number] for number in numbers.tolist()], self._dtype)
-
-    def classes(self) -> np.ndarray:
-        """All labels, sorted."""
-        return np.sort(np.array(self.labels, self._dtype))
-
-    def columns(self) -> np.ndarray:
-        """By number, the position of the label in `classes`."""
-        return np.argsort(np.argsort(np.array(self.labels, self._dtype)))
-
-
 class MemoryTreeClassifier(BaseMemoryClassifier):
     """Classify rows by the most similar training rows and by linear weights of their classes.
 
-    Every training row is stored as a memory. A prediction queries the memory for the most similar rows, in time logarithmic in
-    their number, and mixes their votes with linear weights of the classes found. New rows and new classes can be added at any
-    time (`partial_fit`).
+    Every training row is stored as a memory. A prediction queries the memory for the most similar rows, in time logarithmic
+    in their number, and mixes their votes with linear weights of the classes found. New rows and new classes can be added at
+    any time (`partial_fit`).
 
     Parameters
     ----------
@@ -92,8 +49,8 @@ class MemoryTreeClassifier(BaseMemoryClassifier):
     n_neighbors : int, default=20
         Memories that vote. With supervision="reward" at most 10 of them are used.
     beam : int, default=None
-        Leaves searched by a query, by default 2.5 log2(n). For sparse rows a factor for the number of term lists searched, by
-        default 1.
+        Leaves searched by a query, by default 2.5 log2(n). For sparse rows a factor for the number of term lists searched,
+        by default 1.
     n_trees : int, default=1
         Trees over the same rows. More trees overlook fewer memories and cost more time and space.
     capacity : int, default=None
@@ -106,8 +63,8 @@ class MemoryTreeClassifier(BaseMemoryClassifier):
     Attributes
     ----------
     memory_ : MemoryTree
-        The training rows. Values are labels; ids are the numbers of the rows in the order in which they were given. Sparse rows
-        with more than a tenth of all columns, and more than eight entries, are stored as dense rows.
+        The training rows. Values are labels; ids are the numbers of the rows in the order in which they were given. Sparse
+        rows with more than a tenth of all columns, and more than eight entries, are stored as dense rows.
     classes_ : ndarray of shape (n_classes,)
         The labels seen so far, sorted.
     n_features_in_ : int
@@ -128,9 +85,11 @@ class MemoryTreeClassifier(BaseMemoryClassifier):
     20
     """
 
+    _choices: ClassVar = {"supervision": SUPERVISION}
     _minimums: ClassVar = {"max_iter": 0, "n_neighbors": 1, "beam": 1, "n_trees": 1, "capacity": 1}
     _may_be_none: ClassVar = ("max_iter", "beam", "capacity")
-    _scorer: ClassScorer[Any]
+    _codec: ClassCodec
+    _scorer: ClassScorer[Any, Any]
 
     def __init__(
         self,
@@ -154,7 +113,7 @@ class MemoryTreeClassifier(BaseMemoryClassifier):
 
     @restore_on_error
     def fit(self, X: object, y: object) -> Self:
-        """Store all rows, then learn from them in `max_iter` passes. A row's own memory is left out where it is learned from.
+        """Store all rows, then learn from them in `max_iter` passes. A row's own memory is left out of what is found for it.
 
         Parameters
         ----------
@@ -210,7 +169,7 @@ class MemoryTreeClassifier(BaseMemoryClassifier):
         X, y = self._check(X, y, reset=new)
         if new:
             self._start(X)
-        codes = self._encode(y, () if classes is None else classes)
+        codes = self._encode(y, classes)
         first = 0
         while first < len(codes):
             # A small memory takes few rows at a time, so that it can learn from each.
@@ -228,8 +187,6 @@ class MemoryTreeClassifier(BaseMemoryClassifier):
 
     def _check(self, X: object, y: object, reset: bool) -> tuple[Matrix, np.ndarray]:
         """Rows and labels as arrays, after all checks."""
-        if self.supervision not in SUPERVISION:
-            raise InvalidOption(f"supervision must be one of {', '.join(SUPERVISION)}, not {self.supervision!r}")
         self._check_options()
         X, y = self._check_rows_and_labels(X, np.asarray(y) if type(y) is list else y, reset=reset)
         # For discrete labels this check could only warn that there are many classes, which is no problem here.
@@ -251,18 +208,11 @@ class MemoryTreeClassifier(BaseMemoryClassifier):
         self._class_of_id = np.full(1024, NO_LABEL, np.int64)
         self._scorer = DenseClassScorer(0) if dense else SparseClassScorer()
 
-    def _encode(self, y: np.ndarray, expected: object = ()) -> np.ndarray:
+    def _encode(self, y: np.ndarray, expected: object = None) -> np.ndarray:
         """Labels as numbers; the scorer gets room for new ones."""
         codes = self._codec.encode(y, expected)
         self._scorer.reserve(len(self._codec))
         return codes
-
-    @property
-    def classes_(self) -> np.ndarray:
-        """The labels seen so far, sorted."""
-        if not hasattr(self, "_codec"):
-            raise AttributeError("classes_ exists once the classifier is fitted")
-        return self._codec.classes()
 
     def _store(self, X: Matrix, codes: np.ndarray, ids: np.ndarray | None) -> None:
         """Store rows."""
@@ -281,9 +231,7 @@ class MemoryTreeClassifier(BaseMemoryClassifier):
         capacity = self._settings["capacity"] if self.supervision == "reward" else None
         return not self._dense or len(self.memory_) >= min(ENOUGH_KEYS, capacity or ENOUGH_KEYS)
 
-    def _learn(
-        self, X: Matrix, codes: np.ndarray, own: np.ndarray | None, *, refine: bool, first_pass: bool = True
-    ) -> None:
+    def _learn(self, X: Matrix, codes: np.ndarray, own: np.ndarray | None, *, refine: bool, first_pass: bool = True) -> None:
         """Learn from rows whose labels are known.
 
         Args:
@@ -298,9 +246,8 @@ class MemoryTreeClassifier(BaseMemoryClassifier):
         k = math.ceil(SPARSE_REWARDED * math.log2(len(self.memory_) + 2)) if many else None
         hits = self._query(X, None if own is None else own[:, None], k)
         if self.supervision == "labels":
-            targets = ClassTargets(codes, np.full(len(codes), NO_ID) if own is None else own)
             found = ClassHits(hits.ids, hits.scores, self._class_of_id)
-            self._scorer.learn(found, targets, self._scorer_rows(X), first_pass)
+            self._scorer.learn(found, codes, own, self._scorer_rows(X), first_pass)
         if refine:
             rewards = (self._class_of_id[hits.ids] == codes[:, None]).astype(np.float64)
             rewards[hits.ids == NO_ID] = np.nan
@@ -315,10 +262,8 @@ class MemoryTreeClassifier(BaseMemoryClassifier):
         if k is None:
             k = whole("n_neighbors", self.n_neighbors, 1)
             k = min(k, REWARDED) if self.supervision == "reward" else k
-        k = min(k, max(len(self.memory_), 1))
-        default = math.ceil(2.5 * math.log2(len(self.memory_) + 2)) if self._dense else 1
-        beam = default if self.beam is None else self.beam
-        return self._own_hits(self.memory_.query_many(X, k, beam=beam, exclude=exclude))
+        beam = math.ceil(2.5 * math.log2(len(self.memory_) + 2)) if self._dense else 1
+        return self._query_memory(X, k, beam, exclude)
 
     def _known_ids(self) -> np.ndarray:
         return self._class_of_id
@@ -327,9 +272,7 @@ class MemoryTreeClassifier(BaseMemoryClassifier):
         """Rows as the scorer takes them: projected, or the sparse rows themselves."""
         if not self._dense:
             return projection.encode_sparse(self.memory_, X)
-        if not self._projection_version:
-            return np.zeros((X.shape[0], 0), np.float32)
-        return projection.project(self.memory_, X)
+        return projection.scorer_rows(self.memory_, X, self._projection_version)
 
     def _predict(self, X: object) -> ClassScores:
         """For each row the classes of the memories found and their probabilities."""

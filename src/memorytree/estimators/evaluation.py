@@ -12,9 +12,8 @@ import numpy as np
 import scipy.sparse
 from sklearn.exceptions import NotFittedError
 
-from memorytree.estimators.base import Matrix
+from memorytree.estimators.arrays import Matrix
 from memorytree.progress import track
-
 
 Step = Callable[[object, Hashable], object]
 """Predicts a row, learns from the row and its label, and returns the prediction."""

@@ -7,6 +7,7 @@ regression that all labels share, turns features into probabilities.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -29,11 +30,16 @@ from memorytree.estimators.kernels.records import (
     TrainingRows,
 )
 from memorytree.estimators.kernels.votes import MAX_CANDIDATES
+from memorytree.progress import track
 
 FIRST_MIXTURE = (1.0, *(0.0, 0.0, 0.0, 1.0), *(0.3, 0.3, 0.2, 0.2), 0.0, 0.0, 0.5)
 HORIZON = 2048  # rows over which the curvature decays
 DAMPING = 5.0  # diagonal of the curvature at first
 LEAST_POOL = 2**19
+PAIRS = 2**17  # pairs of row and label that are learned from between two steps of the progress bar
+# The mixture is learned from at most so many rows, in two passes, or up to so many where there are few rows.
+MOST_MIXED, MOST_MIXTURE_PASSES, MIXTURE_BATCH = 32_768, 6, 256
+HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
 class LabelTraining(NamedTuple):
@@ -180,9 +186,45 @@ class LabelScorer:
         label_features.compute_row_features(training.hits, self.counts, judged, rows, stored, output)
         return output
 
+    def learn_new(self, training: LabelTraining, max_iter: int, seed: int) -> None:
+        """Learn from rows that are not memories yet.
+
+        Args:
+            training: as `prepare` returns it.
+            max_iter: passes over the rows to learn linear weights.
+            seed: of the order of the rows.
+        """
+        n = len(training.misses)
+        self.learn_weights(training, (0, len(training.pairs.labels)), max_iter, seed)
+        self.mixture.learn(self.compute_features(training, np.arange(n), stored=False), 0, n)
+
+    def learn_stored(self, training: LabelTraining, mixing: np.ndarray, max_iter: int, seed: int, verbose: bool) -> None:
+        """Learn from rows that are memories.
+
+        Args:
+            training: as `prepare` returns it, with `mixing` judged.
+            mixing: rows to learn the mixture from.
+            max_iter: passes over the rows to learn linear weights.
+            seed: of the order of the rows.
+            verbose: whether to show progress bars.
+        """
+        starts, n_pairs = training.pairs.starts, len(training.pairs.pairs)
+        edges = np.unique(np.searchsorted(starts, [*range(0, n_pairs, PAIRS), n_pairs])).tolist()
+        for span in track(list(pairwise(edges)), "learning the weights of labels", verbose):
+            self.learn_weights(training, span, max_iter, seed)
+        features = self.compute_features(training, mixing, stored=True)
+        passes = min(max(MOST_MIXED // (3 * len(mixing)), 2), MOST_MIXTURE_PASSES)
+        firsts = [*range(0, len(mixing), MIXTURE_BATCH)] * passes
+        for first in track(firsts, "learning to mix weights and votes", verbose):
+            if first == 0:
+                self.mixture.reset_outcomes()
+            self.mixture.learn(features, first, min(first + MIXTURE_BATCH, len(mixing)))
+
     def score(self, hits: LabelHits, X: SparseRows) -> LabelScores:
         """The candidates of each row and their probabilities, highest first."""
-        shape = len(hits.ids), MAX_CANDIDATES
-        output = LabelScores(np.empty(shape, np.int64), np.empty(shape, np.float64))
-        label_features.score_labels(self.weights, self.mixture.weights, hits, X, output)
-        return output
+        return LabelScores(*label_features.score_labels(self.weights, self.mixture.weights, *hits, X))
+
+
+def halves(numbers: np.ndarray) -> np.ndarray:
+    """Which half of the weights learns from each row: a hash of the row's number, independent of patterns in the rows."""
+    return ((numbers.astype(np.uint64) * HASH_FACTOR) >> np.uint64(63)).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Label sets: as users write them, as numbers, and by memory.
+"""Labels and label sets: as users write them, as numbers, and by memory.
 
 Users write an indicator matrix (dense or sparse; the labels are its columns) or a list of labels for each row. Scorers use
 numbers instead: columns, or numbers in the order in which labels first occurred.
@@ -7,6 +7,7 @@ numbers instead: columns, or numbers in the order in which labels first occurred
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
+from itertools import pairwise
 from numbers import Real
 from typing import Any, TypeAlias
 
@@ -17,10 +18,53 @@ from memorytree.errors import InvalidOption
 from memorytree.estimators.arrays import extended
 from memorytree.estimators.kernels.records import NO_LABEL, LabelLists, LabelSets
 
+# NumPy would turn numbers into texts if an array held both; arrays of objects hold texts, or scikit-learn refuses them.
+KINDS = {"U": "texts", "O": "texts", "S": "bytes"}
 DENSE, SPARSE, LISTS = "a dense matrix", "a sparse matrix", "lists of labels"
 
 LabelData: TypeAlias = np.ndarray | scipy.sparse.spmatrix | Sequence[Iterable[Hashable]]
 """Label sets as users write them: an indicator matrix, or a list of labels for each row."""
+
+
+class ClassCodec:
+    """Numbers for class labels, in the order in which they first occurred."""
+
+    def __init__(self) -> None:
+        self.labels: list[Any] = []  # by number
+        self._numbers: dict[Hashable, int] = {}
+        self._dtype: np.dtype | None = None
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def encode(self, y: np.ndarray, expected: object = None) -> np.ndarray:
+        """Labels as numbers; labels that are expected get numbers first."""
+        before = y[:0] if expected is None else np.asarray(expected)
+        before = before if before.size else y[:0]
+        if before.ndim != 1:
+            raise InvalidOption(f"classes must be a list of labels, not an array of shape {before.shape}")
+        dtypes = [before.dtype, y.dtype, y.dtype if self._dtype is None else self._dtype]
+        kinds = {KINDS.get(dtype.kind, "numbers") for dtype in dtypes}
+        if len(kinds) > 1:
+            raise InvalidOption(f"labels are all of one kind, not {' and '.join(sorted(kinds))}")
+        self._dtype = np.result_type(*dtypes)
+        for label in [*before.tolist(), *y.tolist()]:
+            if label not in self._numbers:
+                self._numbers[label] = len(self.labels)
+                self.labels.append(label)
+        return np.array([self._numbers[label] for label in y.tolist()], np.int64)
+
+    def decode(self, numbers: np.ndarray) -> np.ndarray:
+        """Labels in place of numbers."""
+        return np.array([self.labels[number] for number in numbers.tolist()], self._dtype)
+
+    def classes(self) -> np.ndarray:
+        """All labels, sorted."""
+        return np.sort(np.array(self.labels, self._dtype))
+
+    def columns(self) -> np.ndarray:
+        """By number, the position of the label in `classes`."""
+        return np.argsort(np.argsort(np.array(self.labels, self._dtype)))
 
 
 class LabelCodec:
@@ -47,7 +91,7 @@ class LabelCodec:
         self.dtype = data.dtype if self.kind != LISTS else None
         self.sparse_format = type(data.tocsr()) if self.kind == SPARSE else None  # a matrix or an array
         self.width = 0  # of the widest indicator matrix so far
-        self.labels: list[Hashable] = []  # by number, for lists
+        self.labels: list[Any] = []  # by number, for lists
         self._numbers: dict[Hashable, int] = {}
         self._tables: tuple[np.ndarray, np.ndarray] | None = None  # see `_lookup`
 
@@ -95,7 +139,7 @@ class LabelCodec:
         """Label sets as lists of labels."""
         bounds = lists.bounds.tolist()
         labels = lists.labels.tolist() if self.kind != LISTS else [self.labels[number] for number in lists.labels.tolist()]
-        return [labels[first:last] for first, last in zip(bounds[:-1], bounds[1:], strict=True)]
+        return [labels[first:last] for first, last in pairwise(bounds)]
 
     def decode(self, lists: LabelLists) -> LabelData:
         """Label sets as they were first written."""
@@ -133,7 +177,7 @@ class LabelCodec:
         return labels
 
     def _lookup(self) -> tuple[np.ndarray, np.ndarray]:
-        """By number: labels, with the filler behind the last; and columns of `to_matrix`. Rebuilt when there are new labels."""
+        """By number: labels, with the filler behind the last; and columns of `to_matrix`. Rebuilt for new labels."""
         if self._tables is None or len(self._tables[1]) != len(self.labels):
             whole = all(type(label) is int and 0 <= label < 2**62 for label in self.labels)
             labels = np.empty(len(self.labels) + 1, np.int64 if whole else object)
@@ -146,7 +190,7 @@ class LabelCodec:
     def _order(self) -> np.ndarray:
         """Numbers of labels in the order of the labels."""
         try:
-            return np.array(sorted(range(len(self.labels)), key=self.labels.__getitem__), np.int64)  # type: ignore[arg-type]  # TypeError is caught
+            return np.array(sorted(range(len(self.labels)), key=self.labels.__getitem__), np.int64)
         except TypeError:
             return np.arange(len(self.labels))
 
@@ -245,6 +289,11 @@ class LabelSetTable:
 def take(lists: LabelLists, rows: np.ndarray) -> LabelLists:
     """The label sets of some rows."""
     return _take(lists.bounds[rows], np.diff(lists.bounds)[rows], lists.labels)
+
+
+def select(labels: np.ndarray, kept: np.ndarray) -> LabelLists:
+    """The kept entries of a matrix of labels, as label sets of its rows."""
+    return LabelLists(np.concatenate([[0], np.cumsum(kept.sum(axis=1))]), labels[kept])
 
 
 def _take(starts: np.ndarray, sizes: np.ndarray, pool: np.ndarray) -> LabelLists:

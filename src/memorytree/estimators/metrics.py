@@ -1,8 +1,8 @@
 """Metrics of multi-label classification and retrieval.
 
-Labels are columns of an indicator matrix, dense or sparse. Ranked labels are rows of column numbers, best first, with -1 behind the
-last, as `MemoryTreeMultilabelClassifier.predict_topk` returns them when it was fitted on an indicator matrix. (scikit-learn's F1 and
-Hamming loss take a matrix of one column for classes, and its Hamming loss is a share of all labels.)
+Labels are columns of an indicator matrix, dense or sparse. Ranked labels are rows of column numbers, best first, with -1
+behind the last, as `MemoryTreeMultilabelClassifier.predict_topk` returns them when it was fitted on an indicator matrix.
+(scikit-learn's F1 and Hamming loss take a matrix of one column for classes, and its Hamming loss is a share of all labels.)
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse
 
 from memorytree.errors import InvalidOption
-from memorytree.estimators.base import Matrix
+from memorytree.estimators.arrays import Matrix
 
 __all__ = [
     "centered_reward",
@@ -119,8 +119,8 @@ def precision_at_k(y_true: Matrix, ranked: np.ndarray, k: int) -> float:
 def propensities(counts: np.ndarray, rows: int, a: float = 0.55, b: float = 1.5) -> np.ndarray:
     """The estimated probability that a true label was recorded, by the label's frequency among training rows.
 
-    Large collections lack labels, rare ones most; precision weighted by inverse propensities makes up for it. The estimate of
-    Jain, Prabhu and Varma (2016): 1 / (1 + C (count + b)^-a) with C = (log rows - 1) (b + 1)^a.
+    Large collections lack labels, rare ones most; precision weighted by inverse propensities makes up for it. The estimate
+    of Jain, Prabhu and Varma (2016): 1 / (1 + C (count + b)^-a) with C = (log rows - 1) (b + 1)^a.
 
     Parameters
     ----------
@@ -244,9 +244,7 @@ def _counts(y_true: Matrix, y_pred: Matrix) -> tuple[np.ndarray, np.ndarray, np.
     """How often each label was predicted correctly, missed, and predicted wrongly."""
     _check_shapes("indicator matrices", y_true, y_pred)
     true, predicted = (scipy.sparse.csr_matrix(one).astype(bool).astype(np.int64) for one in (y_true, y_pred))
-    right, n_true, n_predicted = (
-        np.asarray(one.sum(axis=0)).ravel() for one in (true.multiply(predicted), true, predicted)
-    )
+    right, n_true, n_predicted = (np.asarray(one.sum(axis=0)).ravel() for one in (true.multiply(predicted), true, predicted))
     return right, n_true - right, n_predicted - right
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from copy import deepcopy
-from itertools import pairwise
 from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -15,12 +14,12 @@ from sklearn.utils import Tags, check_random_state
 from memorytree.cores import ENOUGH_KEYS
 from memorytree.errors import InvalidOption
 from memorytree.estimators import projection
-from memorytree.estimators.arrays import NO_ID
-from memorytree.estimators.base import BaseMemoryClassifier, Matrix, RandomState, restore_on_error
+from memorytree.estimators.arrays import NO_ID, Matrix
+from memorytree.estimators.base import BaseMemoryClassifier, RandomState, restore_on_error
 from memorytree.estimators.kernels.records import NO_LABEL, LabelHits, LabelLists, LabelScores, SparseRows
 from memorytree.estimators.kernels.votes import MAX_CANDIDATES
-from memorytree.estimators.label_scorer import LabelScorer
-from memorytree.estimators.label_sets import LabelCodec, LabelData, LabelSetTable, take
+from memorytree.estimators.label_scorer import MOST_MIXED, LabelScorer, halves
+from memorytree.estimators.label_sets import LabelCodec, LabelData, LabelSetTable, select, take
 from memorytree.estimators.metrics import micro_f1
 from memorytree.hits import HitMatrix
 from memorytree.options import whole
@@ -29,20 +28,17 @@ from memorytree.routing.terms import terms
 
 OBJECTIVES = ("hamming", "f1")
 BATCH = 256  # rows that are queried together before any of them is learned from
-# `fit` refines the memory with this share of the rows, and learns to mix the features of labels from the rest, which is queried
-# once the memory has learned. Either part has at least so many rows, if there are enough.
+# `fit` refines the memory with this share of the rows, and learns to mix the features of labels from the rest, which is
+# queried once the memory has learned. Either part has at least so many rows, if there are enough.
 REFINED_SHARE, LEAST_REFINED, LEAST_MIXED = 0.75, 2048, 1024
-# Passes over the rows that refine the memory: a projection takes longer to learn than column weights, which learn from the first
-# so many memories found for each row.
+# Passes over the rows that refine the memory: a projection takes longer to learn than column weights, which learn from the
+# first so many memories found for each row.
 SPARSE_REFINEMENTS, DENSE_REFINEMENTS, REWARDED = 1, 2, 32
-# The mixture is learned from at most so many rows, in two passes, or up to so many where there are few rows.
-MOST_MIXED, MOST_MIXTURE_PASSES = 32_768, 6
-ONLINE_ITERATIONS = 3  # passes of the linear weights over a batch of `partial_fit`, or over all memories after a new projection
-PAIRS = 2**17  # pairs of row and label that are learned from between two steps of the progress bar
+ONLINE_ITERATIONS = (
+    3  # passes of the linear weights over a batch of `partial_fit`, or over all memories after a new projection
+)
 TEMPERATURE = 5.0  # of the softmax over memories; high, since label sets agree in degrees
 HOMES = 5  # term lists searched for the heaviest columns of a row: enough candidates for n_neighbors memories
-DENSE_SHARPNESS = 3.0  # cosines of projected rows are close together; votes weigh powers of exp(DENSE_SHARPNESS * (cosine - 1))
-HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Found(NamedTuple):
@@ -55,27 +51,27 @@ class Found(NamedTuple):
 class MemoryTreeMultilabelClassifier(BaseMemoryClassifier):
     """Classify rows that have any number of labels each.
 
-    Every training row is stored as a memory. A prediction queries the memory for the most similar rows, in time logarithmic in
-    their number. Their labels are the candidates; linear weights of each label, mixed with the votes of the memories, give the
-    candidate's probability. The memory learns which rows to return from rewards, the F1 score between two label sets. New rows
-    and new labels can be added at any time (`partial_fit`).
+    Every training row is stored as a memory. A prediction queries the memory for the most similar rows, in time logarithmic
+    in their number. Their labels are the candidates; linear weights of each label, mixed with the votes of the memories,
+    give the candidate's probability. The memory learns which rows to return from rewards, the F1 score between two label
+    sets. New rows and new labels can be added at any time (`partial_fit`).
 
-    Labels are given as an indicator matrix, a NumPy array or SciPy sparse matrix with a column for each label, or as a list of
-    labels for each row. `predict` returns the same kind.
+    Labels are given as an indicator matrix, a NumPy array or SciPy sparse matrix with a column for each label, or as a list
+    of labels for each row. `predict` returns the same kind.
 
     Parameters
     ----------
     objective : {"hamming", "f1"}, default="hamming"
-        What `predict` optimises. "hamming": few wrong labels; takes labels with a probability of at least one half. "f1": the
-        F1 score of all decisions together; takes labels above the threshold that was best for training rows, scored by weights
-        that had not learned from them.
+        What `predict` optimises. "hamming": few wrong labels; takes labels with a probability of at least one half. "f1":
+        the F1 score of all decisions together; takes labels above the threshold that was best for training rows, scored by
+        weights that had not learned from them.
     max_iter : int, default=4
         Passes of `fit` over the rows to learn the linear weights of labels.
     n_neighbors : int, default=56
         Memories that vote.
     beam : int, default=None
-        Leaves searched by a query, by default 2.5 log2(n). For sparse rows a factor for the number of term lists searched, by
-        default 1.
+        Leaves searched by a query, by default 2.5 log2(n). For sparse rows a factor for the number of term lists searched,
+        by default 1.
     capacity : int, default=None
         The most rows to keep. Rows that have not been useful for longest are removed first.
     verbose : int, default=0
@@ -110,7 +106,9 @@ class MemoryTreeMultilabelClassifier(BaseMemoryClassifier):
     [['rome', 'history']]
     """
 
+    _choices: ClassVar = {"objective": OBJECTIVES}
     _minimums: ClassVar = {"max_iter": 0, "n_neighbors": 1, "beam": 1, "capacity": 1}
+    _codec: LabelCodec
     _scorer: LabelScorer
 
     def __init__(
@@ -218,8 +216,6 @@ class MemoryTreeMultilabelClassifier(BaseMemoryClassifier):
 
     def _check(self, X: object, reset: bool) -> Matrix:
         """Rows as a matrix, after all checks of rows and options."""
-        if self.objective not in OBJECTIVES:
-            raise InvalidOption(f"objective must be one of {', '.join(OBJECTIVES)}, not {self.objective!r}")
         self._check_options()
         return self._check_rows(X, reset=reset)
 
@@ -245,13 +241,6 @@ class MemoryTreeMultilabelClassifier(BaseMemoryClassifier):
         truth = self._codec.encode(Y, rows)
         self._scorer.reserve(len(self._codec))
         return truth
-
-    @property
-    def classes_(self) -> np.ndarray:
-        """The labels seen so far: columns of the indicator matrix, or the labels in lists, sorted."""
-        if not hasattr(self, "_codec"):
-            raise AttributeError("classes_ exists once the classifier is fitted")
-        return self._codec.classes()
 
     def _batches(self, rows: np.ndarray, description: str) -> Iterable[np.ndarray]:
         """Rows in random order, in batches."""
@@ -284,7 +273,7 @@ class MemoryTreeMultilabelClassifier(BaseMemoryClassifier):
     def _find(self, batch: np.ndarray, X: Matrix, own: np.ndarray, found: Found, quick: bool = False) -> HitMatrix:
         """Query for rows that are memories themselves, and keep what is found."""
         hits = self._query(X[batch], own[batch][:, None], quick)
-        found.ids[batch], found.similarities[batch] = hits.ids, self._similarities(hits)
+        found.ids[batch], found.similarities[batch] = hits.ids, self._label_hits(hits).scores
         return hits
 
     def _learn_from_memories(
@@ -305,17 +294,7 @@ class MemoryTreeMultilabelClassifier(BaseMemoryClassifier):
         hits = LabelHits(self._sets.arrays, *found)
         training = self._scorer.prepare(hits, truth, self._scorer_rows(X), halves(own), some)
         seed = int(self._chance.randint(2**31))
-        starts, n_pairs = training.pairs.starts, len(training.pairs.pairs)
-        edges = np.unique(np.searchsorted(starts, [*range(0, n_pairs, PAIRS), n_pairs])).tolist()
-        for span in track(list(pairwise(edges)), "learning the weights of labels", bool(self.verbose)):
-            self._scorer.learn_weights(training, span, max_iter, seed)
-        features = self._scorer.compute_features(training, some, stored=True)
-        passes = min(max(MOST_MIXED // (3 * len(some)), 2), MOST_MIXTURE_PASSES)
-        firsts = [*range(0, len(some), BATCH)] * passes
-        for first in track(firsts, "learning to mix weights and votes", bool(self.verbose)):
-            if first == 0:
-                self._scorer.mixture.reset_outcomes()
-            self._scorer.mixture.learn(features, first, min(first + BATCH, len(some)))
+        self._scorer.learn_stored(training, some, max_iter, seed, bool(self.verbose))
 
     def _relearn(self) -> None:
         """Learn the scores of labels again from all memories, for a new projection."""
@@ -329,11 +308,8 @@ class MemoryTreeMultilabelClassifier(BaseMemoryClassifier):
     def _learn_from_new(self, hits: HitMatrix, truth: LabelLists, X: Matrix) -> None:
         """Learn the scores of labels from rows that are not memories yet."""
         numbers = self._n_seen + np.arange(X.shape[0])
-        found = LabelHits(self._sets.arrays, hits.ids, self._similarities(hits))
-        training = self._scorer.prepare(found, truth, self._scorer_rows(X), halves(numbers))
-        self._scorer.learn_weights(training, (0, len(training.pairs.labels)), ONLINE_ITERATIONS, self._n_seen)
-        features = self._scorer.compute_features(training, np.arange(len(hits)), stored=False)
-        self._scorer.mixture.learn(features, 0, len(hits))
+        training = self._scorer.prepare(self._label_hits(hits), truth, self._scorer_rows(X), halves(numbers))
+        self._scorer.learn_new(training, ONLINE_ITERATIONS, self._n_seen)
 
     # ---- predicting
 
@@ -342,33 +318,22 @@ class MemoryTreeMultilabelClassifier(BaseMemoryClassifier):
 
     def _query(self, X: Matrix, exclude: np.ndarray | None = None, quick: bool = False) -> HitMatrix:
         """The memories found for each row; with `quick`, sparse rows search the least number of term lists."""
-        default = math.ceil(2.5 * math.log2(len(self.memory_) + 2)) if self._dense else int(not quick)
-        beam = default if self.beam is None else self.beam
-        return self._own_hits(self.memory_.query_many(X, self._k(), beam=beam, exclude=exclude))
+        beam = math.ceil(2.5 * math.log2(len(self.memory_) + 2)) if self._dense else int(not quick)
+        return self._query_memory(X, self._k(), beam, exclude)
 
     def _known_ids(self) -> np.ndarray:
         return self._sets.starts
 
-    def _similarities(self, hits: HitMatrix) -> np.ndarray:
-        """The similarities whose powers weigh the votes of memories."""
-        if not self._dense:
-            return hits.scores
-        if projection.has_projection(self.memory_):
-            return np.exp(DENSE_SHARPNESS * (hits.scores - 1))
-        # Before the first projection scores are negative distances: compare them with the mean distance.
-        distances = np.where(hits.ids == NO_ID, 0, -hits.scores)
-        mean = distances.sum(axis=1, keepdims=True) / np.maximum((hits.ids != NO_ID).sum(axis=1, keepdims=True), 1)
-        return np.exp(DENSE_SHARPNESS * (distances[:, :1] - distances) / np.maximum(mean, 1e-30)).astype(np.float32)
+    def _label_hits(self, hits: HitMatrix) -> LabelHits:
+        """Hits as the scorer takes them."""
+        similarities = projection.similarities(self.memory_, hits) if self._dense else hits.scores
+        return LabelHits(self._sets.arrays, hits.ids, similarities)
 
     def _scorer_rows(self, X: Matrix) -> SparseRows:
-        """Rows as the scorer takes them, as sparse rows: projected, or with the learned weight of each column."""
+        """Rows as the scorer takes them: projected, or with the learned weight of each column."""
         if not self._dense:
-            bounds, columns, values = projection.encode_sparse(self.memory_, X)
-            return bounds, columns, values * np.sqrt(projection.column_weights(self.memory_, columns))
-        n = X.shape[0]
-        rows = projection.project(self.memory_, X) if self._projection_version else np.zeros((n, 0), np.float32)
-        width = rows.shape[1]
-        return np.arange(n + 1) * width, np.tile(np.arange(width, dtype=np.int32), n), rows.reshape(-1)
+            return projection.weighted_rows(self.memory_, X)
+        return projection.projected_rows(self.memory_, X, self._projection_version)
 
     def _predict(self, X: object) -> LabelScores:
         """For each row its candidates and their probabilities, highest first."""
@@ -377,8 +342,7 @@ class MemoryTreeMultilabelClassifier(BaseMemoryClassifier):
         if not self._dense:
             # Memories found for a row that has no column in common with any memory are arbitrary.
             hits.ids[hits.scores[:, 0] == 0] = NO_ID
-        found = LabelHits(self._sets.arrays, hits.ids, self._similarities(hits))
-        return self._scorer.score(found, self._scorer_rows(rows))
+        return self._scorer.score(self._label_hits(hits), self._scorer_rows(rows))
 
     def predict(self, X: object) -> LabelData:
         """The labels of each row.
@@ -396,7 +360,7 @@ class MemoryTreeMultilabelClassifier(BaseMemoryClassifier):
         scores = self._predict(X)
         threshold = 0.5 if self.objective == "hamming" else self._scorer.mixture.best_f1_threshold()
         kept = (scores.probabilities >= threshold) & (scores.labels != NO_LABEL)
-        return self._codec.decode(LabelLists(bounds_of(kept), scores.labels[kept]))
+        return self._codec.decode(select(scores.labels, kept))
 
     def predict_topk(self, X: object, k: int = 5) -> tuple[np.ndarray, np.ndarray]:
         """The k most probable labels of each row.
@@ -440,7 +404,7 @@ class MemoryTreeMultilabelClassifier(BaseMemoryClassifier):
         """
         scores = self._predict(X)
         present = scores.labels != NO_LABEL
-        return self._codec.to_matrix(LabelLists(bounds_of(present), scores.labels[present]), scores.probabilities[present])
+        return self._codec.to_matrix(select(scores.labels, present), scores.probabilities[present])
 
     def score(self, X: object, y: LabelData) -> float:
         """The F1 score of all decisions together (micro-averaged).
@@ -457,20 +421,7 @@ class MemoryTreeMultilabelClassifier(BaseMemoryClassifier):
         float
             From 0 to 1, higher is better.
         """
-        predicted = self.predict(X)
-        n = X.shape[0] if hasattr(X, "shape") else len(X)  # type: ignore[arg-type]  # predict has accepted it
         codec = deepcopy(self._codec)  # must not keep labels that occur only here
-        sets = [codec.encode(labels, n) for labels in (y, predicted)]
-        return micro_f1(*(codec.to_matrix(one, np.ones(len(one.labels), np.int64)) for one in sets))
-
-
-def halves(numbers: np.ndarray) -> np.ndarray:
-    """Which half of the weights learns from each row, by a hash of its number, which is independent of patterns in the rows."""
-    return ((numbers.astype(np.uint64) * HASH_FACTOR) >> np.uint64(63)).astype(np.int64)
-
-
-def bounds_of(kept: np.ndarray) -> np.ndarray:
-    """Bounds of the kept entries of each row, if only these are listed."""
-    return np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
-
-
+        predicted = codec.encode(self.predict(X))
+        truth = codec.encode(y, len(predicted.bounds) - 1)
+        return micro_f1(*(codec.to_matrix(one, np.ones(len(one.labels), np.int64)) for one in (truth, predicted)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from numbers import Real
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse
@@ -13,8 +13,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from memorytree.errors import InvalidOption, InvalidReward
-from memorytree.estimators.arrays import NO_ID
-from memorytree.estimators.base import ROW_CHECKS, BaseMemoryEstimator, Matrix, RandomState, restore_on_error
+from memorytree.estimators.arrays import NO_ID, Matrix
+from memorytree.estimators.base import ROW_CHECKS, BaseMemoryEstimator, RandomState, restore_on_error
 from memorytree.hits import HitMatrix, Hits
 from memorytree.options import listed, rewards_for
 from memorytree.progress import track
@@ -33,8 +33,9 @@ class MemoryTreeRetriever(BaseMemoryEstimator):
     `fit` stores rows with their values and, if there are any, features that describe the values, such as an embedding of an
     image, an article or a product. `retrieve` returns the values that fit a query. `fit_rewards` takes queries and a reward
     from 0 to 1 for each memory found. With features, a model then predicts from a query where its best values lie among the
-    features, and memories are also ranked by that. Without features, rewards change how keys are compared. A memory learns once
-    it has 32 rows with features, 64 without (512 if they are sparse), since the projection of fewer rows is about to change.
+    features, and memories are also ranked by that. Without features, rewards change how keys are compared. A memory learns
+    once it has 32 rows with features, 64 without (512 if they are sparse), since the projection of fewer rows is about to
+    change.
 
     Parameters
     ----------
@@ -68,6 +69,7 @@ class MemoryTreeRetriever(BaseMemoryEstimator):
     ((50, 3), 3)
     """
 
+    beam: int
     _minimums: ClassVar = {"max_iter": 0, "beam": 1, "capacity": 1}
     _may_be_none: ClassVar = ("capacity",)
 
@@ -164,7 +166,7 @@ class MemoryTreeRetriever(BaseMemoryEstimator):
 
     # ---- querying
 
-    def retrieve(self, X: object, k: int = 1, *, exclude: Sequence[Iterable[int]] | np.ndarray | None = None) -> HitMatrix:
+    def retrieve(self, X: object, k: int = 1, *, exclude: Sequence[Iterable[int]] | None = None) -> HitMatrix:
         """The k memories that fit each row best.
 
         Parameters
@@ -196,7 +198,7 @@ class MemoryTreeRetriever(BaseMemoryEstimator):
         X: object,
         reward: RewardFunction | np.ndarray | scipy.sparse.spmatrix,
         *,
-        exclude: Sequence[Iterable[int]] | np.ndarray | None = None,
+        exclude: Sequence[Iterable[int]] | None = None,
     ) -> Self:
         """Query for rows and learn from how useful the memories found are, in `max_iter` passes in random order.
 
@@ -271,23 +273,23 @@ def _from_function(reward: RewardFunction) -> BatchRewards:
 
 def _from_matrix(matrix: np.ndarray | scipy.sparse.spmatrix, rows: int, memories: int) -> BatchRewards:
     """Rewards given as a matrix, checked before anything is learned from it."""
-    matrix = matrix.tocsr() if scipy.sparse.issparse(matrix) else np.asarray(matrix)
-    if matrix.shape != (rows, memories):
-        raise InvalidReward(f"rewards for {rows} rows and the {memories} rows stored so far, not a matrix {matrix.shape}")
-    numbers = matrix.data if scipy.sparse.issparse(matrix) else matrix
+    table: Any = scipy.sparse.csr_matrix(matrix) if scipy.sparse.issparse(matrix) else np.asarray(matrix)
+    if table.shape != (rows, memories):
+        raise InvalidReward(f"rewards for {rows} rows and the {memories} rows stored so far, not a matrix {table.shape}")
+    numbers: np.ndarray = table.data if scipy.sparse.issparse(table) else table
     if numbers.dtype.kind not in "fiub" or np.any((numbers < -ROUNDING) | (numbers > 1 + ROUNDING)):
         raise InvalidReward("a reward is a number from 0 to 1, or NaN")
 
     def rewards_of(batch: np.ndarray, hits: HitMatrix) -> np.ndarray:
         present = hits.ids != NO_ID
-        found = matrix[np.repeat(batch, hits.ids.shape[1]), np.where(present, hits.ids, 0).ravel()]
+        found = table[np.repeat(batch, hits.ids.shape[1]), np.where(present, hits.ids, 0).ravel()]
         return np.where(present, np.clip(np.asarray(found, np.float64).reshape(hits.ids.shape), 0, 1), np.nan)
 
     return rewards_of
 
 
 def _rounded(rewards: object) -> object:
-    """Rewards without rounding errors, such as a cosine of float32 has, and None for NaN. Other objects are left as they are."""
+    """Rewards without the rounding errors of float32, and None for NaN. Other objects are left as they are."""
     if isinstance(rewards, str) or not isinstance(rewards, Iterable):
         return rewards
     return [_rounded_one(float(reward)) if isinstance(reward, Real) else reward for reward in rewards]

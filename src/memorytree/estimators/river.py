@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Hashable, Mapping
+from typing import TypeAlias
 
 import numpy as np
 import scipy.sparse
 
 from memorytree.errors import InvalidKey
-from memorytree.estimators.base import Matrix
+from memorytree.estimators.arrays import Matrix
 from memorytree.estimators.classifier import MemoryTreeClassifier
 
 try:
@@ -21,14 +22,17 @@ except ImportError:  # its conventions can be used without river
         """Replaces river's base class where river is not installed."""
 
 
+Label: TypeAlias = bool | str | int
+"""Labels, as river has them."""
+
 SPARSE_COLUMNS = 2**30  # columns of sparse rows; those of features that have not occurred yet are empty
 
 
 class StreamClassifier(Classifier):
     """Learn from rows ``{feature: number}`` one at a time. New classes can occur at any time.
 
-    For dense rows the features of the first row are used: later a missing one is 0 and an unknown one is ignored. Sparse rows,
-    such as bags of words, can have new features at any time.
+    For dense rows the features of the first row are used: later a missing one is 0 and an unknown one is ignored. Sparse
+    rows, such as bags of words, can have new features at any time.
 
     Parameters
     ----------
@@ -80,7 +84,7 @@ class StreamClassifier(Classifier):
         row[0, columns] = list(known.values())
         return row
 
-    def learn_one(self, x: Mapping[Hashable, float], y: Hashable) -> None:
+    def learn_one(self, x: Mapping[Hashable, float], y: Label) -> None:
         """Learn from a row, then store it.
 
         Parameters
@@ -104,7 +108,7 @@ class StreamClassifier(Classifier):
                 del self._columns[feature]
             raise
 
-    def predict_proba_one(self, x: Mapping[Hashable, float], **_: object) -> dict[Hashable, float]:
+    def predict_proba_one(self, x: Mapping[Hashable, float], **_: object) -> dict[Label, float]:
         """The probability of each label seen so far, 0 for those that no memory found has.
 
         Parameters
@@ -117,7 +121,7 @@ class StreamClassifier(Classifier):
         [probabilities] = self._classifier.predict_proba(self._row(x))
         return dict(zip(self._classifier.classes_.tolist(), probabilities.tolist(), strict=True))
 
-    def predict_one(self, x: Mapping[Hashable, float], **_: object) -> Hashable | None:
+    def predict_one(self, x: Mapping[Hashable, float], **_: object) -> Label | None:
         """The most probable label, or None before the first row.
 
         Parameters
@@ -127,5 +131,5 @@ class StreamClassifier(Classifier):
         """
         if not self._has_learned:
             return None
-        label: Hashable = self._classifier.predict(self._row(x)).tolist()[0]
+        label: Label = self._classifier.predict(self._row(x)).tolist()[0]
         return label

@@ -42,8 +42,7 @@ def mix(mixture, features, n, inverse_temperature, results):
 
 
 @helper
-def write_scores(output, i, candidates, probabilities, n):
-    """Write the n candidates of row i and their probabilities."""
-    for c in range(output.classes.shape[1]):
-        output.classes[i, c] = candidates[c] if c < n else NO_LABEL
-        output.probabilities[i, c] = probabilities[c] if c < n else 0.0
+def fill_row(candidates, probabilities, n):
+    """Write NO_LABEL and 0 behind the n candidates of a row."""
+    for c in range(n, candidates.shape[0]):
+        candidates[c], probabilities[c] = NO_LABEL, 0.0

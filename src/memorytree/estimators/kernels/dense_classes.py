@@ -5,7 +5,8 @@ import numpy as np
 from memorytree.engine.compile import fast_helper, helper, kernel
 from memorytree.engine.dense import dot
 from memorytree.engine.state import NONE as NO_ID
-from memorytree.estimators.kernels.classes import N_FEATURES, find_candidate, mix, softmax, write_scores
+from memorytree.estimators.kernels.classes import N_FEATURES, fill_row, find_candidate, mix, softmax
+from memorytree.estimators.kernels.records import ClassHits
 
 LINEAR, SIMILAR, NEAR, NEAREST = range(N_FEATURES)
 SHARPNESS = 12.0  # a vote by similarity weighs exp(SHARPNESS * similarity)
@@ -75,41 +76,44 @@ def learn_mixture(weights, features, errors, n):
 
 
 @kernel
-def score_dense(hits, weights, rows, output):
-    """Write the classes of the memories found for each row (`ClassScores`) and their probabilities.
+def score_dense(ids, scores, classes, weights, rows):
+    """The classes of the memories found for each row and their probabilities.
 
     Args:
-        hits: `ClassHits`.
+        ids, scores, classes: as in `ClassHits`.
         weights: `DenseClassWeights`.
         rows: (n, width + 1) float32, projected rows and the constant.
-        output: `ClassScores`.
+
+    Returns:
+        As in `ClassScores`.
     """
-    k = hits.ids.shape[1]
-    features, probabilities, candidates = np.empty((k, N_FEATURES)), np.empty(k), np.empty(k, np.int64)
-    for i in range(hits.ids.shape[0]):
-        n = count_votes(hits, i, candidates, features)
-        compute_linear(weights, rows[i], candidates, n, features)
-        mix(weights.mixture, features, n, 1.0, probabilities)
-        write_scores(output, i, candidates, probabilities, n)
+    hits, features = ClassHits(ids, scores, classes), np.empty((ids.shape[1], N_FEATURES))
+    candidates, probabilities = np.empty(ids.shape, np.int64), np.empty(ids.shape)
+    for i in range(ids.shape[0]):
+        n = count_votes(hits, i, candidates[i], features)
+        compute_linear(weights, rows[i], candidates[i], n, features)
+        mix(weights.mixture, features, n, 1.0, probabilities[i])
+        fill_row(candidates[i], probabilities[i], n)
+    return candidates, probabilities
 
 
 @kernel
-def learn_dense(hits, targets, stored, weights, rows):
+def learn_dense(ids, scores, classes, targets, stored, weights, rows):
     """Learn from the true class of each row, one row after the other; `stored`: the rows are memories themselves.
 
-    Half of the gradient of the linear weights comes from the softmax over the linear scores alone, half from the softmax over
-    the mixture. With the mixture alone they would receive almost no gradient where the votes are already correct; with the
-    linear scores alone they would fit what the votes already decide. A true class that no memory has adds to the first half
-    only.
+    Half of the gradient of the linear weights comes from the softmax over the linear scores alone, half from the softmax
+    over the mixture. With the mixture alone they would receive almost no gradient where the votes are already correct; with
+    the linear scores alone they would fit what the votes already decide. A true class that no memory has adds to the first
+    half only.
     """
-    k = hits.ids.shape[1]
+    hits, k = ClassHits(ids, scores, classes), ids.shape[1]
     linear, counts, mixture = weights.linear, weights.counts, weights.mixture
     # Rows that are not stored may come ordered by class: the weight of the constant would follow the latest class.
     width = linear.shape[1] if stored else linear.shape[1] - 1
     features, candidates = np.empty((k + 1, N_FEATURES)), np.empty(k + 1, np.int64)
     mixed, alone = np.empty(k + 1), np.empty(k + 1)
-    for i in range(hits.ids.shape[0]):
-        target = targets.classes[i]
+    for i in range(ids.shape[0]):
+        target = targets[i]
         n = count_votes(hits, i, candidates, features)
         true = find_candidate(candidates, n, target)
         found = true < n

@@ -11,7 +11,7 @@ from memorytree.engine.dense import dot
 from memorytree.engine.sparse import shrinking
 from memorytree.engine.state import NONE as NO_ID
 from memorytree.estimators.kernels.one_against_some import AHEAD, HALVES, linear_score, prefetch_weights
-from memorytree.estimators.kernels.records import NO_LABEL
+from memorytree.estimators.kernels.records import NO_LABEL, LabelHits
 from memorytree.estimators.kernels.votes import (
     BEST,
     MAX_CANDIDATES,
@@ -60,20 +60,23 @@ def sigmoid(total):
 
 
 @kernel
-def score_labels(weights, mixture, hits, X, output):
-    """Write the candidates of each row and their probabilities, highest first.
+def score_labels(weights, mixture, sets, ids, scores, X):
+    """The candidates of each row and their probabilities, highest first.
 
     Args:
         weights: `LabelWeights`.
         mixture: (N_FEATURES,) float64, shared coefficients.
-        hits: `LabelHits`.
+        sets, ids, scores: as in `LabelHits`.
         X: the rows, (bounds, columns, values).
-        output: `LabelScores`.
+
+    Returns:
+        As in `LabelScores`.
     """
-    tables, found, probabilities = weights.tables, output.labels, output.probabilities
+    hits, tables = LabelHits(sets, ids, scores), weights.tables
+    found, probabilities = np.empty((ids.shape[0], MAX_CANDIDATES), np.int64), np.empty((ids.shape[0], MAX_CANDIDATES))
     ballot = empty_ballot(weights.counts.shape[0])
     features = np.empty((N_FEATURES, 1))
-    for i in range(hits.ids.shape[0]):
+    for i in range(ids.shape[0]):
         ballot = with_room(ballot, count_labels(hits, i))
         n = choose(ballot, count_votes(hits, i, ballot))
         prefetch_labels(weights, ballot, n)
@@ -98,6 +101,7 @@ def score_labels(weights, mixture, hits, X, output):
             probabilities[i, place], found[i, place] = probability, label
         for c in range(n, MAX_CANDIDATES):
             probabilities[i, c], found[i, c] = 0.0, NO_LABEL
+    return found, probabilities
 
 
 @kernel
@@ -107,7 +111,8 @@ def compute_row_features(hits, counts, judged, rows, stored, output):
     Args:
         hits: `LabelHits`.
         counts: (labels,) int64, memories with each label.
-        judged: (right, other_scores), (n, MAX_CANDIDATES) each: whether the row has the label, and the label's linear score by
+        judged: (right, other_scores), (n, MAX_CANDIDATES) each: whether the row has the label, and the label's linear score
+        by
             the half of the weights that did not learn from the row.
         rows: the rows.
         stored: whether the rows are counted among the memories of their labels.

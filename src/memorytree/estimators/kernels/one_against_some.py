@@ -1,10 +1,11 @@
-"""One against some: linear weights of each label, from the rows that have it and the rows for which it was a wrong candidate.
+"""One against some: linear weights of each label, learned from the rows that have it and from those that wrongly have it as
+candidate.
 
 The weights of a label are those of a support vector machine with squared hinge loss, found by exact steps on one dual
 coefficient at a time, without a step size. Labels are independent of each other, so each learns from all of its rows in turn
-while its weights are in cache. Every label has two sets of weights, each learned from one half of the rows; a prediction takes
-their mean. A row can therefore be scored, however often it was learned from, by weights that never used it: the mixture and the
-threshold learn from these scores. A half has weights only for columns of its rows that have the label.
+while its weights are in cache. Every label has two sets of weights, each learned from one half of the rows; a prediction
+takes their mean. A row can therefore be scored, however often it was learned from, by weights that never used it: the
+mixture and the threshold learn from these scores. A half has weights only for columns of its rows that have the label.
 """
 
 from math import gcd
@@ -296,6 +297,49 @@ def solve_dual(own, bias, problem, n, max_iter, stream):
     return bias
 
 
+@helper
+def prefetch_label(tables, grouped, rows, number):
+    """Prefetch the weights of a label for its first rows."""
+    first = grouped.starts[number]
+    for at in range(first, min(first + PREFETCHED_ROWS, grouped.starts[number + 1])):
+        prefetch_weights(tables, grouped.labels[number], rows.X, row_of(grouped.pairs[at]))
+
+
+@helper
+def count_entries(pairs, bounds):
+    """How many entries the rows of some pairs have in all."""
+    total = 0
+    for pair in pairs:
+        total += bounds[row_of(pair) + 1] - bounds[row_of(pair)]
+    return total
+
+
+@helper
+def gather_half(tables, grouped, number, half, rows, strided, problem):
+    """Write the problem of one half of a label, as `solve_dual` takes it; returns how many rows it has."""
+    slots, values, ends, sides, _, _ = problem
+    n, ends[0] = 0, 0
+    for at in range(grouped.starts[number], grouped.starts[number + 1]):
+        i = row_of(grouped.pairs[at])
+        if rows.halves[i] == half:
+            row = rows.X, i, rows.scales[i]
+            ends[n + 1] = gather_row(tables, grouped.labels[number], row, strided, ends[n], (slots, values))
+            sides[n] = 1.0 if is_right(grouped.pairs[at], grouped.right) else -1.0
+            n += 1
+    return n
+
+
+@helper
+def score_judged(weights, grouped, number, rows, other_scores):
+    """Write the scores of a label for the rows that are judged, by the half that does not learn from each."""
+    for at in range(grouped.starts[number], grouped.starts[number + 1]):
+        pair = grouped.pairs[at]
+        i = row_of(pair)
+        if pair >= 0 and rows.judged[i]:
+            score = linear_score_of_half(1 - rows.halves[i], weights, grouped.labels[number], rows.X, i, rows.scales[i])
+            other_scores[i, pair % MAX_CANDIDATES] = score
+
+
 @kernel
 def solve_labels(weights, grouped, rows, span, max_iter, seed, other_scores):
     """Learn the weights of some labels, and score the rows that are judged by the half that does not learn from them.
@@ -309,28 +353,22 @@ def solve_labels(weights, grouped, rows, span, max_iter, seed, other_scores):
         seed: of the order of the rows.
         other_scores: (n, MAX_CANDIDATES) float32, written to.
     """
-    tables, bias = weights.tables, weights.bias
-    X, scales, halves = rows.X, rows.scales, rows.halves
-    starts, pairs = grouped.starts, grouped.pairs
-    bounds, flat = X[0], tables.numbers.reshape(-1)
+    tables, bias, starts = weights.tables, weights.bias, grouped.starts
+    flat, table_width = tables.numbers.reshape(-1), tables.words.shape[1]
     ends, sides, duals, squares = np.empty(1, np.int64), np.empty(0), np.empty(0), np.empty(0)
     slots, values, beside = np.empty(0, np.uint32), np.empty(0, np.float32), np.empty(0, np.float32)
     for number in range(span[0], span[1]):
-        soon = number + AHEAD
-        if soon < span[1]:
-            for at in range(starts[soon], min(starts[soon] + PREFETCHED_ROWS, starts[soon + 1])):
-                prefetch_weights(tables, grouped.labels[soon], X, row_of(pairs[at]))
-        label, mine = grouped.labels[number], pairs[starts[number] : starts[number + 1]]
-        n, room = mine.shape[0], 1
-        for pair in mine:
-            room += bounds[row_of(pair) + 1] - bounds[row_of(pair)]
+        if number + AHEAD < span[1]:
+            prefetch_label(tables, grouped, rows, number + AHEAD)
+        label, n = grouped.labels[number], starts[number + 1] - starts[number]
+        room = 1 + count_entries(grouped.pairs[starts[number] : starts[number + 1]], rows.X[0])
         if n > sides.shape[0]:
             ends, sides, duals, squares = np.empty(2 * n + 1, np.int64), np.empty(2 * n), np.empty(2 * n), np.empty(2 * n)
         if room > slots.shape[0]:
             slots, values = np.empty(2 * room, np.uint32), np.empty(2 * room, np.float32)
         problem = slots, values, ends, sides, duals, squares
         first, size = tables.spans[label, FIRST], tables.spans[label, SIZE]
-        table, table_width = tables.numbers[first : first + size], tables.words.shape[1]
+        table = tables.numbers[first : first + size]
         contiguous = room >= size  # many rows: copy the weights of a half side by side, where they share cache lines
         if contiguous and size > beside.shape[0]:
             beside = np.empty(2 * size, np.float32)
@@ -339,20 +377,9 @@ def solve_labels(weights, grouped, rows, span, max_iter, seed, other_scores):
             if contiguous:
                 beside[:size] = table[:, WEIGHTS + half]
                 own, width, offset = beside[:], 1, 0
-            count, ends[0] = 0, 0
-            for pair in mine:
-                i = row_of(pair)
-                if halves[i] == half:
-                    row, strided = (X, i, scales[i]), (own, width, offset)
-                    ends[count + 1] = gather_row(tables, label, row, strided, ends[count], (slots, values))
-                    sides[count] = 1.0 if is_right(pair, grouped.right) else -1.0
-                    count += 1
+            mine = gather_half(tables, grouped, number, half, rows, (own, width, offset), problem)
             stream = seeded(seed, n)  # independent of the label's number
-            bias[label, half] = solve_dual(own, bias[label, half], problem, count, max_iter, stream)
+            bias[label, half] = solve_dual(own, bias[label, half], problem, mine, max_iter, stream)
             if contiguous:
                 table[:, WEIGHTS + half] = beside[:size]
-        for pair in mine:
-            i = row_of(pair)
-            if pair >= 0 and rows.judged[i]:
-                score = linear_score_of_half(1 - halves[i], weights, label, X, i, scales[i])
-                other_scores[i, pair % MAX_CANDIDATES] = score
+        score_judged(weights, grouped, number, rows, other_scores)

@@ -1,9 +1,9 @@
 """Scores of classes for sparse rows: similarity, centroid, evidence of columns and linear weights.
 
-The linear weights are those of the multi-class support vector machine of Crammer and Singer, found by exact steps on the dual
-coefficients of one row at a time, without a step size. The coefficients of a stored row are kept with its memory. When the row
-is visited again its own contribution to every score is subtracted first: the dual coefficients from the linear scores, the
-row itself from the centroid and the evidence of its class.
+The linear weights are those of the multi-class support vector machine of Crammer and Singer, found by exact steps on the
+dual coefficients of one row at a time, without a step size. The coefficients of a stored row are kept with its memory. When
+the row is visited again its own contribution to every score is subtracted first: the dual coefficients from the linear
+scores, the row itself from the centroid and the evidence of its class.
 """
 
 import numpy as np
@@ -11,8 +11,8 @@ import numpy as np
 from memorytree.engine.compile import helper, kernel
 from memorytree.engine.sparse import find, shrinking
 from memorytree.engine.state import NONE as NO_ID
-from memorytree.estimators.kernels.classes import N_FEATURES, find_candidate, mix, write_scores
-from memorytree.estimators.kernels.records import NO_LABEL
+from memorytree.estimators.kernels.classes import N_FEATURES, fill_row, find_candidate, mix
+from memorytree.estimators.kernels.records import NO_LABEL, ClassHits
 from memorytree.estimators.kernels.tables import COLUMN, FIRST, SIZE, find_or_add, max_growth, reserve
 
 WEIGHT, SUM, TABLE_WIDTH = range(1, 4)  # columns of the tables behind the column of X
@@ -96,20 +96,23 @@ def score_label(weights, label, row, own, with_evidence, features):
 
 
 @kernel
-def score_sparse(hits, weights, inverse_temperature, X, output):
-    """Write the classes of the memories found for each row and their probabilities.
+def score_sparse(ids, scores, classes, weights, inverse_temperature, X):
+    """The classes of the memories found for each row and their probabilities.
 
     Args:
-        hits: `ClassHits`.
+        ids, scores, classes: as in `ClassHits`.
         weights: `SparseClassWeights`.
         inverse_temperature: factor of the mixture inside the softmax.
         X: the rows, (bounds, columns, values).
-        output: `ClassScores`.
+
+    Returns:
+        As in `ClassScores`.
     """
     bounds, columns, values = X
-    counts, k = weights.counts, hits.ids.shape[1]
-    features, candidates, probabilities = np.empty((k, N_FEATURES)), np.empty(k, np.int64), np.empty(k)
-    for i in range(hits.ids.shape[0]):
+    hits, counts, features = ClassHits(ids, scores, classes), weights.counts, np.empty((ids.shape[1], N_FEATURES))
+    all_candidates, probabilities = np.empty(ids.shape, np.int64), np.empty(ids.shape)
+    for i in range(ids.shape[0]):
+        candidates = all_candidates[i]
         n = collect_classes(hits, i, candidates, features)
         row = columns[bounds[i] : bounds[i + 1]], values[bounds[i] : bounds[i + 1]], shrinking(X, i)
         most = 0
@@ -123,8 +126,9 @@ def score_sparse(hits, weights, inverse_temperature, X, output):
             if counts[candidates[c]] == 1:
                 # The only memory of a class is its centroid, and it has no linear weights.
                 features[c, LINEAR], features[c, CENTROID] = 0.0, features[c, NEAREST]
-        mix(weights.mixture, features, n, inverse_temperature, probabilities)
-        write_scores(output, i, candidates, probabilities, n)
+        mix(weights.mixture, features, n, inverse_temperature, probabilities[i])
+        fill_row(candidates, probabilities[i], n)
+    return all_candidates, probabilities
 
 
 @helper
@@ -203,6 +207,32 @@ def add_candidate(candidates, features, n, label):
 
 
 @helper
+def collect_for_training(hits, targets, i, weights, candidates, features):
+    """Write the classes found for row i, then its true class and the classes of its dual coefficients.
+
+    Returns:
+        How many classes were found, and how many there are in all.
+    """
+    memory = targets.memories[i]
+    found = collect_classes(hits, i, candidates, features)
+    n = add_candidate(candidates, features, found, targets.classes[i])
+    if memory != NO_ID:
+        for m in range(RIVALS):
+            if weights.owners[memory, m] != NO_LABEL:
+                n = add_candidate(candidates, features, n, weights.owners[memory, m])
+    return found, n
+
+
+@helper
+def has_room(tables, candidates, n, more):
+    """Whether the pool has room for `more` columns of each of n classes."""
+    room = tables.top[0]
+    for c in range(n):
+        room += max_growth(tables, candidates[c], more)
+    return room <= tables.words.shape[0]
+
+
+@helper
 def subtract_duals(weights, memory, candidates, n, features, duals):
     """Take a memory's own dual coefficients out of the linear scores of n candidates, and write them to `duals`."""
     for c in range(n):
@@ -220,6 +250,15 @@ def keep_duals(weights, memory, candidates, chosen, duals, m):
     for q in range(RIVALS):
         weights.owners[memory, q] = candidates[chosen[q]] if q < m and duals[q] != 0 else NO_LABEL
         weights.duals[memory, q] = duals[q] if q < m else 0.0
+
+
+@helper
+def dual_of(c, chosen, duals, m):
+    """The dual coefficient of a candidate among m coefficients, 0 if it has none."""
+    for q in range(m):
+        if chosen[q] == c:
+            return duals[q]
+    return 0.0
 
 
 @helper
@@ -249,28 +288,19 @@ def learn_sparse(hits, targets, weights, first_pass, X, start):
     tables, counts = weights.tables, weights.counts
     most = hits.ids.shape[1] + 1 + RIVALS
     features, candidates = np.empty((most, N_FEATURES)), np.empty(most, np.int64)
-    before, after = np.empty(most), np.empty(most)
-    chosen, duals = np.empty(RIVALS, np.int64), np.empty(RIVALS)
+    before, chosen, duals = np.empty(most), np.empty(RIVALS, np.int64), np.empty(RIVALS)
     for i in range(start, hits.ids.shape[0]):
         first, last = bounds[i], bounds[i + 1]
         label, memory = targets.classes[i], targets.memories[i]
         stored = memory != NO_ID
-        # There is nothing to learn about a class without other memories; after the first pass, which has learned the mixture,
-        # nor about a class with too few rows for linear weights.
+        # There is nothing to learn about a class without other memories; after the first pass, which has learned the
+        # mixture, nor about a class with too few rows for linear weights.
         alone = counts[label] <= (1 if stored else 0) or first == last
         if alone or (not first_pass and counts[label] < MIN_ROWS):
             continue
-        found = collect_classes(hits, i, candidates, features)
-        true = find_candidate(candidates, found, label)
-        n = add_candidate(candidates, features, found, label)
-        if stored:
-            for m in range(RIVALS):
-                if weights.owners[memory, m] != NO_LABEL:
-                    n = add_candidate(candidates, features, n, weights.owners[memory, m])
-        room = tables.top[0]
-        for c in range(n):
-            room += max_growth(tables, candidates[c], last - first)
-        if room > tables.words.shape[0]:
+        found, n = collect_for_training(hits, targets, i, weights, candidates, features)
+        true = find_candidate(candidates, n, label)
+        if not has_room(tables, candidates, n, last - first):
             return i
         row = columns[first:last], values[first:last], shrinking(X, i)
         for c in range(n):
@@ -282,12 +312,8 @@ def learn_sparse(hits, targets, weights, first_pass, X, start):
             learn_mixture(weights, features, found, true)
         if counts[label] >= MIN_ROWS and n > 1:
             m = solve_dual(features, n, true, chosen, duals)
-            for c in range(n):
-                after[c] = 0.0
-            for q in range(m):
-                after[chosen[q]] = duals[q]
             if stored:
                 keep_duals(weights, memory, candidates, chosen, duals, m)
             for c in range(n):
-                add_row(tables, candidates[c], row, after[c] - before[c])
+                add_row(tables, candidates[c], row, dual_of(c, chosen, duals, m) - before[c])
     return hits.ids.shape[0]

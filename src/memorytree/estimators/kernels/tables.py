@@ -32,6 +32,15 @@ def find_entry(tables, first, size, column):
 
 
 @helper
+def clear(words, first, size):
+    """Make entries empty."""
+    for entry in range(first, first + size):
+        words[entry, COLUMN] = NO_LABEL
+        for j in range(1, words.shape[1]):
+            words[entry, j] = 0
+
+
+@helper
 def reserve(tables, label, more):
     """Make a label's table large enough for `more` columns with half of it empty.
 
@@ -49,10 +58,7 @@ def reserve(tables, label, more):
             size *= 2
     first = tables.top[0]
     tables.top[0] += size
-    for entry in range(first, first + size):
-        words[entry, COLUMN] = NO_LABEL
-        for j in range(1, words.shape[1]):
-            words[entry, j] = 0
+    clear(words, first, size)
     for entry in range(old, old + old_size):
         if words[entry, COLUMN] != NO_LABEL:
             target = find_entry(tables, first, size, words[entry, COLUMN])
