@@ -139,7 +139,7 @@ def propensities(counts: np.ndarray, rows: int, a: float = 0.55, b: float = 1.5)
     Examples
     --------
     >>> propensities(np.array([1, 100]), rows=1000).round(2).tolist()
-    [0.14, 0.57]
+    [0.14, 0.56]
     """
     scale = max(np.log(rows) - 1, 0.0) * (b + 1) ** a  # not negative for very few rows
     return np.asarray(1 / (1 + scale * (np.asarray(counts) + b) ** -a))
@@ -220,8 +220,9 @@ def centered_reward(y_true: np.ndarray, y_pred: np.ndarray, center: np.ndarray) 
 
     Examples
     --------
-    >>> round(centered_reward(np.array([[1.0, 0.0]]), np.array([[1.0, 1.0]]), np.array([0.7, 0.3])), 3)
-    0.712
+    >>> center = np.array([0.7, 0.3])
+    >>> centered_reward(np.array([[0.0, 1.0]]), np.array([[0.0, 2.0]]), center)
+    1.0
     """
     _check_shapes("matrices", y_true, y_pred)
     return mean_reward(_unit(y_true) - center, _unit(y_pred) - center)
