@@ -21,7 +21,7 @@ import numpy as np
 import memorytree
 from memorytree import files
 from memorytree.checks import check_tree
-from memorytree.engine.state import POOL
+from memorytree.engine.arrays import POOL
 from memorytree.store import connection, doctor
 
 DIMENSIONS = 4

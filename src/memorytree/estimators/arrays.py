@@ -7,11 +7,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import scipy.sparse
 
-from memorytree.engine.state import NONE as NO_ID
 from memorytree.estimators.kernels.records import FeatureTables
 from memorytree.estimators.kernels.tables import UNBOUNDED
-
-__all__ = ["NO_ID", "Matrix", "TablePool", "extended"]
 
 Matrix: TypeAlias = np.ndarray | scipy.sparse.csr_matrix
 """Rows after scikit-learn's checks."""

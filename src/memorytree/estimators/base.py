@@ -14,13 +14,13 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from memorytree.arguments import check_int
 from memorytree.errors import InvalidOption
 from memorytree.estimators import projection
-from memorytree.estimators.arrays import NO_ID, Matrix
+from memorytree.estimators.arrays import Matrix
 from memorytree.estimators.label_sets import ClassCodec, LabelCodec
-from memorytree.hits import HitMatrix, Hits
-from memorytree.keys import kind_for
-from memorytree.options import whole
+from memorytree.keys import keys_for
+from memorytree.results import NO_ID, HitMatrix, Hits
 from memorytree.tree import MemoryTree
 
 RandomState: TypeAlias = int | np.random.RandomState | None
@@ -100,7 +100,7 @@ class BaseMemoryEstimator(BaseEstimator):
         for name, least in self._minimums.items():
             value = getattr(self, name)
             if value is not None or name not in self._may_be_none:
-                whole(name, value, least)
+                check_int(name, value, least)
 
     def _tree_options(self, chance: np.random.RandomState, **options: object) -> dict[str, Any]:
         """Options of the memory; draws its seed."""
@@ -113,7 +113,6 @@ class BaseMemoryClassifier(ClassifierMixin, BaseMemoryEstimator, ABC):
     For dense rows the scorer works on projected rows, and is replaced when the memory finds a new projection.
     """
 
-    _memory_class: type[MemoryTree] = MemoryTree
     _settings: dict[str, Any]
     _chance: np.random.RandomState
     _codec: ClassCodec | LabelCodec  # labels and their numbers
@@ -148,7 +147,7 @@ class BaseMemoryClassifier(ClassifierMixin, BaseMemoryEstimator, ABC):
         """Replace the memory by an empty one."""
         self._chance, self._dense = chance, dense
         self._settings = self._tree_options(chance, **options)
-        self.memory_ = self._memory_class(**self._settings)
+        self.memory_ = MemoryTree(**self._settings)
         self._projection_version = self._n_rebuilt = 0
 
     def _insert(
@@ -156,7 +155,7 @@ class BaseMemoryClassifier(ClassifierMixin, BaseMemoryEstimator, ABC):
     ) -> np.ndarray:
         """Store rows and return their ids. A whole batch with given ids replaces the memory and is built top-down."""
         if ids is not None and (self.capacity is None or len(ids) <= self.capacity):
-            self.memory_ = self._memory_class.build(X, values, ids=ids, labels=labels, **self._settings)
+            self.memory_ = MemoryTree.build(X, values, ids=ids, labels=labels, **self._settings)
             return ids
         stored: np.ndarray = self.memory_.insert_many(X, values, ids=ids, labels=labels)
         return stored
@@ -177,7 +176,8 @@ class BaseMemoryClassifier(ClassifierMixin, BaseMemoryEstimator, ABC):
         if foreign.any():
             hits.ids[foreign], hits.scores[foreign] = NO_ID, -np.inf
             order = np.argsort(foreign, axis=1, kind="stable")
-            hits.ids, hits.scores = (np.take_along_axis(one, order, axis=1) for one in (hits.ids, hits.scores))
+            hits.ids = np.take_along_axis(hits.ids, order, axis=1)
+            hits.scores = np.take_along_axis(hits.scores, order, axis=1)
         return hits
 
     def _check_rows(self, X: object, *, reset: bool) -> Matrix:
@@ -199,7 +199,7 @@ class BaseMemoryClassifier(ClassifierMixin, BaseMemoryEstimator, ABC):
             self._dense_from_sparse = scipy.sparse.issparse(X) and X.nnz > X.shape[0] * least
         X = self._as_stored(X)
         if reset:
-            kind_for(X).many(X)
+            keys_for(X).batch(X)
         else:
             projection.check_keys(self.memory_, X)
         return X
@@ -268,7 +268,7 @@ class BaseMemoryClassifier(ClassifierMixin, BaseMemoryEstimator, ABC):
             return True
         if projection.is_refined(self.memory_) and len(self.memory_) > 2 * self._n_rebuilt:
             self._n_rebuilt = len(self.memory_)
-            self.memory_.learn()
+            self.memory_.refit()
         return False
 
 

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from memorytree.estimators.arrays import NO_ID, TablePool, extended
+from memorytree.estimators.arrays import TablePool, extended
 from memorytree.estimators.kernels import dense_classes, sparse_classes
 from memorytree.estimators.kernels.classes import N_FEATURES
 from memorytree.estimators.kernels.records import (
@@ -24,6 +24,7 @@ from memorytree.estimators.kernels.records import (
     SparseClassWeights,
     SparseRows,
 )
+from memorytree.results import NO_ID
 
 DENSE_MIXTURE = (6.0, 1.0, 1.0, 1.0)
 SPARSE_MIXTURE = (30.0, 10.0, 20.0, 10.0)

@@ -10,19 +10,17 @@ import scipy.sparse
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 
-from memorytree.cores import ENOUGH_KEYS
+from memorytree.arguments import check_int
 from memorytree.errors import InvalidOption
 from memorytree.estimators import projection
-from memorytree.estimators.arrays import NO_ID, Matrix, extended
+from memorytree.estimators.arrays import Matrix, extended
 from memorytree.estimators.base import DISCRETE, BaseMemoryClassifier, RandomState, restore_on_error
 from memorytree.estimators.class_scorers import ClassScorer, DenseClassScorer, SparseClassScorer
 from memorytree.estimators.kernels.records import NO_LABEL, ClassHits, ClassScores, SparseRows
 from memorytree.estimators.label_sets import ClassCodec
-from memorytree.forest import MemoryForest
-from memorytree.hits import HitMatrix
-from memorytree.options import whole
+from memorytree.index.projected import ENOUGH_KEYS
 from memorytree.progress import track
-from memorytree.tree import MemoryTree
+from memorytree.results import NO_ID, HitMatrix
 
 SUPERVISION = ("none", "reward", "labels")
 DENSE_ITERATIONS, SPARSE_ITERATIONS = 5, 3  # the linear weights of sparse rows take larger steps
@@ -144,7 +142,7 @@ class MemoryTreeClassifier(BaseMemoryClassifier):
                 rows = order[first : first + BATCH]
                 self._learn(X[rows], codes[rows], rows, refine=True, first_pass=iteration == 0)
                 if first + BATCH >= len(order):
-                    self.memory_.learn()
+                    self.memory_.refit()
         return self
 
     @restore_on_error
@@ -200,9 +198,7 @@ class MemoryTreeClassifier(BaseMemoryClassifier):
         """An empty memory and an empty scorer for rows like these."""
         dense = not scipy.sparse.issparse(X)
         options: dict[str, object] = {"scorer": "metric" if dense or self.supervision == "reward" else "cosine"}
-        if self.n_trees > 1:
-            options["trees"] = self.n_trees
-        self._memory_class = MemoryTree if self.n_trees == 1 else MemoryForest
+        options["trees"] = self.n_trees
         self._start_memory(check_random_state(self.random_state), dense, **options)
         self._codec = ClassCodec()
         self._class_of_id = np.full(1024, NO_LABEL, np.int64)
@@ -253,14 +249,14 @@ class MemoryTreeClassifier(BaseMemoryClassifier):
             rewards[hits.ids == NO_ID] = np.nan
             if not self._dense and not many:
                 rewards[:, REWARDED:] = np.nan  # column weights decide about the first few
-            self.memory_.update_many(hits, rewards)
+            self.memory_.reward_many(hits, rewards)
 
     # ---- predicting
 
     def _query(self, X: Matrix, exclude: np.ndarray | None = None, k: int | None = None) -> HitMatrix:
         """The memories found for each row."""
         if k is None:
-            k = whole("n_neighbors", self.n_neighbors, 1)
+            k = check_int("n_neighbors", self.n_neighbors, 1)
             k = min(k, REWARDED) if self.supervision == "reward" else k
         beam = math.ceil(2.5 * math.log2(len(self.memory_) + 2)) if self._dense else 1
         return self._query_memory(X, k, beam, exclude)

@@ -11,20 +11,20 @@ import numpy as np
 import scipy.sparse
 from sklearn.utils import Tags, check_random_state
 
-from memorytree.cores import ENOUGH_KEYS
+from memorytree.arguments import check_int
+from memorytree.config import TermLists
 from memorytree.errors import InvalidOption
 from memorytree.estimators import projection
-from memorytree.estimators.arrays import NO_ID, Matrix
+from memorytree.estimators.arrays import Matrix
 from memorytree.estimators.base import BaseMemoryClassifier, RandomState, restore_on_error
 from memorytree.estimators.kernels.records import NO_LABEL, LabelHits, LabelLists, LabelScores, SparseRows
 from memorytree.estimators.kernels.votes import MAX_CANDIDATES
 from memorytree.estimators.label_scorer import MOST_MIXED, LabelScorer, halves
 from memorytree.estimators.label_sets import LabelCodec, LabelData, LabelSetTable, select, take
 from memorytree.estimators.metrics import micro_f1
-from memorytree.hits import HitMatrix
-from memorytree.options import whole
+from memorytree.index.projected import ENOUGH_KEYS
 from memorytree.progress import track
-from memorytree.routing.terms import terms
+from memorytree.results import NO_ID, HitMatrix
 
 OBJECTIVES = ("hamming", "f1")
 BATCH = 256  # rows that are queried together before any of them is learned from
@@ -170,7 +170,7 @@ class MemoryTreeMultilabelClassifier(BaseMemoryClassifier):
                 hits = self._find(batch, rows, own, found, quick=not self._dense)
                 self._reward(hits, take(truth, batch), most)
             if self._dense:
-                self.memory_.learn()
+                self.memory_.refit()
         self._sync_projection()
         for batch in self._batches(mixing, "querying the memory"):
             self._find(batch, rows, own, found)
@@ -226,7 +226,7 @@ class MemoryTreeMultilabelClassifier(BaseMemoryClassifier):
         codec = LabelCodec(Y)
         truth = codec.encode(Y, X.shape[0])
         dense = not scipy.sparse.issparse(X)
-        routing = "auto" if dense else terms(temperature=TEMPERATURE, homes=HOMES)
+        routing = "auto" if dense else TermLists(temperature=TEMPERATURE, homes=HOMES)
         chance = check_random_state(self.random_state)
         self._start_memory(chance, dense, routing=routing, scorer="metric" if dense else "cosine")
         self._codec = codec
@@ -264,7 +264,7 @@ class MemoryTreeMultilabelClassifier(BaseMemoryClassifier):
         """Reward the first `most` memories found for each row by how well their labels agree with the row's."""
         rewards = self._scorer.rewards(self._sets.arrays, hits.ids, truth)
         rewards[:, most:] = np.nan
-        self.memory_.update_many(hits, rewards)
+        self.memory_.reward_many(hits, rewards)
 
     def _empty_found(self, n: int) -> Found:
         """Room for the memories found for n rows."""
@@ -314,7 +314,7 @@ class MemoryTreeMultilabelClassifier(BaseMemoryClassifier):
     # ---- predicting
 
     def _k(self) -> int:
-        return min(whole("n_neighbors", self.n_neighbors, 1), max(len(self.memory_), 1))
+        return min(check_int("n_neighbors", self.n_neighbors, 1), max(len(self.memory_), 1))
 
     def _query(self, X: Matrix, exclude: np.ndarray | None = None, quick: bool = False) -> HitMatrix:
         """The memories found for each row; with `quick`, sparse rows search the least number of term lists."""
@@ -382,7 +382,7 @@ class MemoryTreeMultilabelClassifier(BaseMemoryClassifier):
         probabilities : ndarray of shape (n_samples, k)
             Their probabilities; 0 behind the last candidate.
         """
-        k = whole("k", k, 1)
+        k = check_int("k", k, 1)
         labels, probabilities = self._predict(X)
         if k > MAX_CANDIDATES:
             missing = ((0, 0), (0, k - MAX_CANDIDATES))

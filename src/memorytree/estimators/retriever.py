@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -12,12 +12,12 @@ import scipy.sparse
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from memorytree.arguments import check_list, check_rewards
 from memorytree.errors import InvalidOption, InvalidReward
-from memorytree.estimators.arrays import NO_ID, Matrix
+from memorytree.estimators.arrays import Matrix
 from memorytree.estimators.base import ROW_CHECKS, BaseMemoryEstimator, RandomState, restore_on_error
-from memorytree.hits import HitMatrix, Hits
-from memorytree.options import listed, rewards_for
 from memorytree.progress import track
+from memorytree.results import NO_ID, HitMatrix, Hits
 from memorytree.tree import MemoryTree
 
 BATCH = 64  # rows that are queried together before any of them is learned from
@@ -238,9 +238,9 @@ class MemoryTreeRetriever(BaseMemoryEstimator):
             k = max(1, min(len(self.memory_), math.ceil(REWARDED * math.log2(len(self.memory_) + 2))))
             out = None if excluded is None else [excluded[i] for i in batch.tolist()]
             hits = self.memory_.query_many(rows[batch], k, beam=self.beam, exclude=out)
-            self.memory_.update_many(hits, rewards_of(batch, hits))
+            self.memory_.reward_many(hits, rewards_of(batch, hits))
         if not self._has_features:
-            self.memory_.learn()
+            self.memory_.refit()
         return self
 
 
@@ -248,8 +248,8 @@ def _values(rows: int, first: int, y: object, values: Iterable[object] | None) -
     """The values of rows, by default the numbers `first` and following."""
     if y is not None and values is not None:
         raise InvalidOption("give the values once: as values= or as y")
-    given = y if values is None else values
-    listing = list(range(first, first + rows)) if given is None else listed(given)
+    given: Any = y if values is None else values
+    listing: list[object] = list(range(first, first + rows)) if given is None else check_list(given)
     if len(listing) != rows:
         raise InvalidOption(f"{rows} rows need as many values, not {len(listing)}")
     return listing
@@ -265,7 +265,7 @@ def _from_function(reward: RewardFunction) -> BatchRewards:
     def rewards_of(batch: np.ndarray, hits: HitMatrix) -> np.ndarray:
         rewards = np.full(hits.ids.shape, np.nan)
         for i, (row, found) in enumerate(zip(batch.tolist(), hits, strict=True)):
-            rewards[i, : len(found)] = rewards_for(len(found), _rounded(reward(row, found)))
+            rewards[i, : len(found)] = check_rewards(found.ids, _rounded(reward(row, found)))
         return rewards
 
     return rewards_of
@@ -290,7 +290,7 @@ def _from_matrix(matrix: np.ndarray | scipy.sparse.spmatrix, rows: int, memories
 
 def _rounded(rewards: object) -> object:
     """Rewards without the rounding errors of float32, and None for NaN. Other objects are left as they are."""
-    if isinstance(rewards, str) or not isinstance(rewards, Iterable):
+    if isinstance(rewards, str | Mapping) or not isinstance(rewards, Iterable):
         return rewards
     return [_rounded_one(float(reward)) if isinstance(reward, Real) else reward for reward in rewards]
 

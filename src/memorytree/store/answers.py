@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from memorytree import options
+from memorytree.engine.arrays import NONE
 from memorytree.engine.search import AT_NODE
-from memorytree.engine.state import NONE
 from memorytree.hits import HitMatrix, Hits, blank_trace
 from memorytree.store import key_codec, tokens
 from memorytree.store.records import FEW, Filter

@@ -18,7 +18,7 @@ import msgpack
 import numpy as np
 
 from memorytree import files
-from memorytree.engine.state import NEWER, NONE, OLDEST
+from memorytree.engine.arrays import NEWER, NONE, OLDEST
 from memorytree.errors import DamagedStore, InvalidOption
 from memorytree.forest import MemoryForest
 from memorytree.locks import ReadersWriterLock

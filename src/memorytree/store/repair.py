@@ -18,7 +18,7 @@ from typing import Any
 import msgpack
 
 from memorytree import files
-from memorytree.engine.state import LABEL
+from memorytree.engine.arrays import LABEL
 from memorytree.errors import StoreError
 from memorytree.store import key_codec, snapshots
 from memorytree.store.database import FORMAT, Database

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from memorytree import options
-from memorytree.engine.state import NONE
+from memorytree.engine.arrays import NONE
 from memorytree.inspection import Explanation, Stats
 from memorytree.store import doctor, exchange
 from memorytree.store.answers import StoredHitMatrix, StoredHits, filtered

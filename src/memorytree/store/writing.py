@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from memorytree import options
-from memorytree.engine.state import NONE
+from memorytree.engine.arrays import NONE
 from memorytree.errors import InvalidKey, InvalidOption, InvalidReceipt, InvalidReward, MemoryTreeError, UnknownId
 from memorytree.packing import packed_value
 from memorytree.store import key_codec, tokens

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from memorytree.engine.compile import helper
+from memorytree.engine.jit import helper
 from memorytree.estimators.kernels.records import NO_LABEL
 
 N_FEATURES = 4  # numbers that describe a candidate, for dense and for sparse rows

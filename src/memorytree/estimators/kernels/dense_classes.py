@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from memorytree.engine.compile import fast_helper, helper, kernel
 from memorytree.engine.dense import dot
-from memorytree.engine.state import NONE as NO_ID
+from memorytree.engine.jit import fast_helper, helper, kernel
 from memorytree.estimators.kernels.classes import N_FEATURES, fill_row, find_candidate, mix, softmax
 from memorytree.estimators.kernels.records import ClassHits
+from memorytree.results import NO_ID
 
 LINEAR, SIMILAR, NEAR, NEAREST = range(N_FEATURES)
 SHARPNESS = 12.0  # a vote by similarity weighs exp(SHARPNESS * similarity)

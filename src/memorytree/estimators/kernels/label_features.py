@@ -6,10 +6,9 @@ logarithms of these shares; the best similarity among its memories; the logarith
 
 import numpy as np
 
-from memorytree.engine.compile import helper, kernel, prefetch
 from memorytree.engine.dense import dot
-from memorytree.engine.sparse import shrinking
-from memorytree.engine.state import NONE as NO_ID
+from memorytree.engine.jit import helper, kernel, prefetch
+from memorytree.engine.sparse import inverse_norm
 from memorytree.estimators.kernels.one_against_some import AHEAD, HALVES, linear_score, prefetch_weights
 from memorytree.estimators.kernels.records import NO_LABEL, LabelHits
 from memorytree.estimators.kernels.votes import (
@@ -22,6 +21,7 @@ from memorytree.estimators.kernels.votes import (
     empty_ballot,
     with_room,
 )
+from memorytree.results import NO_ID
 
 LINEAR, SHARE = 0, 1  # shares and their logarithms take one place for each power
 LOG_SHARE, NEAREST = SHARE + POWERS, SHARE + 2 * POWERS
@@ -80,7 +80,7 @@ def score_labels(weights, mixture, sets, ids, scores, X):
         ballot = with_room(ballot, count_labels(hits, i))
         n = choose(ballot, count_votes(hits, i, ballot))
         prefetch_labels(weights, ballot, n)
-        scale = shrinking(X, i)
+        scale = inverse_norm(X, i)
         # Prefetching the weights of all labels at once would exceed the loads that a processor tracks.
         for c in range(min(AHEAD, n)):
             prefetch_weights(tables, ballot.labels[ballot.chosen[c]], X, i)

@@ -12,9 +12,10 @@ from math import gcd
 
 import numpy as np
 
-from memorytree.engine.compile import fast_helper, helper, kernel, prefetch
+from memorytree.engine.hash_map import find_from, spread
+from memorytree.engine.jit import fast_helper, helper, kernel, prefetch
 from memorytree.engine.rng import below, seeded
-from memorytree.engine.sparse import entries, find_from, shrinking, spread, sum_of_squares
+from memorytree.engine.sparse import inverse_norm, sum_of_squares, unsigned_range
 from memorytree.estimators.kernels.records import NO_LABEL
 from memorytree.estimators.kernels.tables import FIRST, SIZE, find_or_add, max_growth, reserve
 from memorytree.estimators.kernels.votes import MAX_CANDIDATES, choose, count_labels, count_votes, empty_ballot, with_room
@@ -47,7 +48,7 @@ def prefetch_weights(tables, label, X, i):
     bounds, columns, _ = X
     start, size = tables.spans[label, FIRST], tables.spans[label, SIZE]
     if 0 < size < tables.n_columns:
-        for j in entries(bounds[i], bounds[i + 1]):
+        for j in unsigned_range(bounds[i], bounds[i + 1]):
             home = (start + (spread(columns[j]) & (size - 1))) * words.shape[1]
             prefetch(words, home)
             prefetch(words, home + 2 * words.shape[1] - 1)  # the next entry, which a collision needs
@@ -60,7 +61,7 @@ def linear_score(weights, label, X, i, scale):
     bounds, columns, values = X
     numbers, total = tables.numbers, np.float32(0)
     if tables.spans[label, SIZE] > 0:
-        for j in entries(bounds[i], bounds[i + 1]):
+        for j in unsigned_range(bounds[i], bounds[i + 1]):
             entry = find_weight(tables, label, columns[j])
             total += values[j] * (numbers[entry, WEIGHTS] + numbers[entry, WEIGHTS + 1])
     return 0.5 * (bias[label, 0] + bias[label, 1] + scale * total)
@@ -73,7 +74,7 @@ def linear_score_of_half(half, weights, label, X, i, scale):
     bounds, columns, values = X
     total = np.float32(0)
     if tables.spans[label, SIZE] > 0:
-        for j in entries(bounds[i], bounds[i + 1]):
+        for j in unsigned_range(bounds[i], bounds[i + 1]):
             total += values[j] * tables.numbers[find_weight(tables, label, columns[j]), WEIGHTS + half]
     return weights.bias[label, half] + scale * total
 
@@ -111,7 +112,7 @@ def collect_candidates(hits, truth, X, n_labels, candidates, scales):
     ballot = empty_ballot(n_labels)
     slots = ballot.slots
     for i in range(hits.ids.shape[0]):
-        scales[i] = shrinking(X, i)
+        scales[i] = inverse_norm(X, i)
         ballot = with_room(ballot, count_labels(hits, i))
         n = choose(ballot, count_votes(hits, i, ballot))
         for t in range(truth.bounds[i], truth.bounds[i + 1]):
@@ -220,7 +221,7 @@ def dot(own, slots, values, first, last):
 @helper
 def add(own, slots, values, first, last, change):
     """Add `change` times a row to weights."""
-    for j in entries(first, last):
+    for j in unsigned_range(first, last):
         own[slots[j]] += change * values[j]
 
 
@@ -246,12 +247,12 @@ def gather_row(tables, label, row, strided, at, gathered):
     first, size, at = tables.spans[label, FIRST], tables.spans[label, SIZE], np.uint64(at)
     width, offset = np.uint64(width), np.uint64(offset)
     if size >= tables.n_columns:
-        for j in entries(bounds[i], bounds[i + 1]):
+        for j in unsigned_range(bounds[i], bounds[i + 1]):
             slot = np.uint64(np.uint32(columns[j])) * width + offset
             slots[at], gathered_values[at] = slot, scale * values[j]
             at += np.uint64(own[slot] != 0)
     elif size > 0:
-        for j in entries(bounds[i], bounds[i + 1]):
+        for j in unsigned_range(bounds[i], bounds[i + 1]):
             slot = np.uint64(np.int64(find_weight(tables, label, columns[j])) - first) * width + offset
             slots[at], gathered_values[at] = slot, scale * values[j]
             at += np.uint64(own[slot] != 0)

@@ -8,12 +8,13 @@ scores, the row itself from the centroid and the evidence of its class.
 
 import numpy as np
 
-from memorytree.engine.compile import helper, kernel
-from memorytree.engine.sparse import find, shrinking
-from memorytree.engine.state import NONE as NO_ID
+from memorytree.engine.hash_map import find
+from memorytree.engine.jit import helper, kernel
+from memorytree.engine.sparse import inverse_norm
 from memorytree.estimators.kernels.classes import N_FEATURES, fill_row, find_candidate, mix
 from memorytree.estimators.kernels.records import NO_LABEL, ClassHits
 from memorytree.estimators.kernels.tables import COLUMN, FIRST, SIZE, find_or_add, max_growth, reserve
+from memorytree.results import NO_ID
 
 WEIGHT, SUM, TABLE_WIDTH = range(1, 4)  # columns of the tables behind the column of X
 LINEAR, NEAREST, CENTROID, EVIDENCE = range(N_FEATURES)
@@ -35,7 +36,7 @@ def join(weights, classes, X, start):
         if tables.top[0] + max_growth(tables, label, last - first) > tables.words.shape[0]:
             return i
         reserve(tables, label, last - first)
-        scale = shrinking(X, i)
+        scale = inverse_norm(X, i)
         for j in range(first, last):
             entry = find_or_add(tables, label, columns[j])
             value = values[j] * scale
@@ -114,7 +115,7 @@ def score_sparse(ids, scores, classes, weights, inverse_temperature, X):
     for i in range(ids.shape[0]):
         candidates = all_candidates[i]
         n = collect_classes(hits, i, candidates, features)
-        row = columns[bounds[i] : bounds[i + 1]], values[bounds[i] : bounds[i + 1]], shrinking(X, i)
+        row = columns[bounds[i] : bounds[i + 1]], values[bounds[i] : bounds[i + 1]], inverse_norm(X, i)
         most = 0
         for c in range(n):
             most = max(most, counts[candidates[c]])
@@ -302,7 +303,7 @@ def learn_sparse(hits, targets, weights, first_pass, X, start):
         true = find_candidate(candidates, n, label)
         if not has_room(tables, candidates, n, last - first):
             return i
-        row = columns[first:last], values[first:last], shrinking(X, i)
+        row = columns[first:last], values[first:last], inverse_norm(X, i)
         for c in range(n):
             own = stored and candidates[c] == label
             score_label(weights, candidates[c], row, own, first_pass, features[c])

@@ -7,8 +7,8 @@ at the column's number, and needs no search.
 
 import numpy as np
 
-from memorytree.engine.compile import helper
-from memorytree.engine.sparse import NEAR, find_from, spread
+from memorytree.engine.hash_map import DIRECT_TABLE_RATIO, find_from, spread
+from memorytree.engine.jit import helper
 from memorytree.estimators.kernels.records import NO_LABEL
 
 FIRST, SIZE, USED = range(3)  # columns of `FeatureTables.spans`
@@ -21,7 +21,7 @@ UNBOUNDED = np.int64(2**62)  # n_columns of tables that never hold an entry for 
 def max_growth(tables, label, more):
     """The most entries that `reserve` may take from the pool."""
     size = 4 * (tables.spans[label, USED] + more + SMALLEST_TABLE)
-    return max(size, 2 * tables.n_columns) if NEAR * size >= tables.n_columns else size
+    return max(size, 2 * tables.n_columns) if DIRECT_TABLE_RATIO * size >= tables.n_columns else size
 
 
 @helper
@@ -53,7 +53,7 @@ def reserve(tables, label, more):
     size = SMALLEST_TABLE
     while size < 2 * (used + more):
         size *= 2
-    if NEAR * size >= tables.n_columns:
+    if DIRECT_TABLE_RATIO * size >= tables.n_columns:
         while size < tables.n_columns:
             size *= 2
     first = tables.top[0]

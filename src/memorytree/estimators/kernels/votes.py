@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from memorytree.engine.compile import helper, prefetch
-from memorytree.engine.search import push, replace_top
-from memorytree.engine.state import NONE as NO_ID
+from memorytree.engine.heap import push, replace_top
+from memorytree.engine.jit import helper, prefetch
 from memorytree.estimators.kernels.records import NO_LABEL
+from memorytree.results import NO_ID
 
 MAX_CANDIDATES = 32
 POWERS = 4  # a vote weighs the similarity to the powers 1, 2, 4 and 8
