@@ -221,7 +221,7 @@ def centered_reward(y_true: np.ndarray, y_pred: np.ndarray, center: np.ndarray) 
     Examples
     --------
     >>> center = np.array([0.7, 0.3])
-    >>> centered_reward(np.array([[0.0, 1.0]]), np.array([[0.0, 2.0]]), center)
+    >>> round(centered_reward(np.array([[0.0, 1.0]]), np.array([[0.0, 2.0]]), center), 6)
     1.0
     """
     _check_shapes("matrices", y_true, y_pred)
