@@ -189,6 +189,11 @@ class MemoryTree:
         """The conversions of the tree's keys; None before the first key."""
         return self._keys
 
+    @property
+    def index(self) -> Index | None:
+        """The index that holds the keys; None before the first key."""
+        return self._index
+
     def _known_id(self, id: Any) -> int:
         """An id that a memory has."""
         if id not in self:

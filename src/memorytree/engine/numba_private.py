@@ -159,7 +159,7 @@ def _source_stamp(*packages):
 
 
 _ENGINE = _source_stamp("engine", "routing", "scoring")
-_ESTIMATORS = _ENGINE + _source_stamp("estimators")
+_ESTIMATORS = _ENGINE + _source_stamp("estimators/kernels")
 
 
 def cache_on_disk(dispatcher):
@@ -172,7 +172,7 @@ def cache_on_disk(dispatcher):
         return dispatcher
     dispatcher.enable_caching()
     file = dispatcher._cache._cache_file
-    sources = _ESTIMATORS if ".estimators." in dispatcher.py_func.__module__ else _ENGINE
+    sources = _ESTIMATORS if ".estimators.kernels." in dispatcher.py_func.__module__ else _ENGINE
     file._source_stamp = (file._source_stamp, sources)
     return dispatcher
 

@@ -1,28 +1,24 @@
-"""memorytree for people with scikit-learn or river habits."""
-
-from typing import Any
+"""Estimators with the interfaces of scikit-learn and river."""
 
 from memorytree.estimators.classifier import MemoryTreeClassifier
+from memorytree.estimators.evaluation import ProgressiveResult, progressive_val_score
 from memorytree.estimators.multilabel import MemoryTreeMultilabelClassifier
-from memorytree.estimators.progressive import Progress, progressive
 from memorytree.estimators.retriever import MemoryTreeRetriever
-from memorytree.estimators.text import text_keys
 
 __all__ = [
     "MemoryTreeClassifier",
     "MemoryTreeMultilabelClassifier",
     "MemoryTreeRetriever",
-    "Progress",
+    "ProgressiveResult",
     "StreamClassifier",
-    "progressive",
-    "text_keys",
+    "progressive_val_score",
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Load river, which takes a while, only for those who ask for it."""
+def __getattr__(name: str) -> type:
+    """Import river, which takes a while, only when it is used."""
     if name == "StreamClassifier":
-        from memorytree.estimators.stream import StreamClassifier
+        from memorytree.estimators.river import StreamClassifier
 
         return StreamClassifier
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,135 +1,201 @@
-"""Label sets: as users write them, as numbers, and by memory.
+"""Labels and label sets: as users write them, as numbers, and by memory.
 
-Users write an indicator matrix (dense or sparse; the labels are its columns) or a list of labels for each row. The model of
-the labels knows them as numbers: columns, or in the order in which they first came.
+Users write an indicator matrix (dense or sparse; the labels are its columns) or a list of labels for each row. Scorers use
+numbers instead: columns, or numbers in the order in which labels first occurred.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
+from itertools import pairwise
 from numbers import Real
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse
 
-from memorytree.engine.arrays import NONE
 from memorytree.errors import InvalidOption
+from memorytree.estimators.arrays import extended
+from memorytree.estimators.kernels.records import NO_LABEL, LabelLists, LabelSets
 
+# NumPy would turn numbers into texts if an array held both; arrays of objects hold texts, or scikit-learn refuses them.
+KINDS = {"U": "texts", "O": "texts", "S": "bytes"}
 DENSE, SPARSE, LISTS = "a dense matrix", "a sparse matrix", "lists of labels"
 
+LabelData: TypeAlias = np.ndarray | scipy.sparse.spmatrix | Sequence[Iterable[Hashable]]
+"""Label sets as users write them: an indicator matrix, or a list of labels for each row."""
 
-class LabelNames:
-    """How labels were written, and their numbers."""
 
-    def __init__(self, Y: Any):
-        Y = as_array(Y)
-        self.kind = kind_of(Y)
-        if self.kind == LISTS and are_flags(Y):
+class ClassCodec:
+    """Numbers for class labels, in the order in which they first occurred."""
+
+    def __init__(self) -> None:
+        self.labels: list[Any] = []  # by number
+        self._numbers: dict[Hashable, int] = {}
+        self._dtype: np.dtype | None = None
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def encode(self, y: np.ndarray, expected: object = None) -> np.ndarray:
+        """Labels as numbers; labels that are expected get numbers first."""
+        before = y[:0] if expected is None else np.asarray(expected)
+        before = before if before.size else y[:0]
+        if before.ndim != 1:
+            raise InvalidOption(f"classes must be a list of labels, not an array of shape {before.shape}")
+        dtypes = [before.dtype, y.dtype, y.dtype if self._dtype is None else self._dtype]
+        kinds = {KINDS.get(dtype.kind, "numbers") for dtype in dtypes}
+        if len(kinds) > 1:
+            raise InvalidOption(f"labels are all of one kind, not {' and '.join(sorted(kinds))}")
+        self._dtype = np.result_type(*dtypes)
+        for label in [*before.tolist(), *y.tolist()]:
+            if label not in self._numbers:
+                self._numbers[label] = len(self.labels)
+                self.labels.append(label)
+        return np.array([self._numbers[label] for label in y.tolist()], np.int64)
+
+    def decode(self, numbers: np.ndarray) -> np.ndarray:
+        """Labels in place of numbers."""
+        return np.array([self.labels[number] for number in numbers.tolist()], self._dtype)
+
+    def classes(self) -> np.ndarray:
+        """All labels, sorted."""
+        return np.sort(np.array(self.labels, self._dtype))
+
+    def columns(self) -> np.ndarray:
+        """By number, the position of the label in `classes`."""
+        return np.argsort(np.argsort(np.array(self.labels, self._dtype)))
+
+
+class LabelCodec:
+    """How labels were written first, and their numbers.
+
+    Args:
+        Y: the first label sets. Others must be of the same kind, matrices or lists.
+
+    Example:
+        >>> codec = LabelCodec([["sea", "dog"], ["dog"]])
+        >>> codec.encode([["sea", "dog"], ["dog"]])
+        LabelLists(bounds=array([0, 2, 3]), labels=array([0, 1, 1], dtype=int32))
+        >>> codec.decode(LabelLists(np.array([0, 1]), np.array([1])))
+        [['dog']]
+    """
+
+    def __init__(self, Y: object):
+        data = as_label_data(Y)
+        self.kind = kind_of(data)
+        if self.kind == LISTS and are_flags(data):
             raise InvalidOption(
                 "labels are lists of one length that hold only 0 and 1: if they are an indicator matrix, give it as an array"
             )
-        self.dtype: Any = Y.dtype if self.kind != LISTS else None
-        self.sparse: Any = type(Y.tocsr()) if self.kind == SPARSE else None  # a matrix or an array
+        self.dtype = data.dtype if self.kind != LISTS else None
+        self.sparse_format = type(data.tocsr()) if self.kind == SPARSE else None  # a matrix or an array
         self.width = 0  # of the widest indicator matrix so far
-        self.names: list[Any] = []  # by number, where labels came in lists
-        self._known: dict[Any, int] = {}
-        self._made: tuple[np.ndarray, np.ndarray] | None = None  # see `_tables`
+        self.labels: list[Any] = []  # by number, for lists
+        self._numbers: dict[Hashable, int] = {}
+        self._tables: tuple[np.ndarray, np.ndarray] | None = None  # see `_lookup`
 
     def __len__(self) -> int:
-        return len(self.names) if self.kind == LISTS else self.width
+        return len(self.labels) if self.kind == LISTS else self.width
 
-    def read(self, Y: Any, rows: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Label sets as (bounds, numbers): row i has numbers[bounds[i] : bounds[i + 1]], each once. New labels are noted."""
-        Y = as_array(Y)
-        kind = kind_of(Y)
+    def encode(self, Y: object, rows: int | None = None) -> LabelLists:
+        """Label sets as numbers. New labels get the next numbers.
+
+        Args:
+            Y: label sets.
+            rows: how many there must be.
+        """
+        data = as_label_data(Y)
+        kind = kind_of(data)
         if (kind == LISTS) != (self.kind == LISTS):
             raise InvalidOption(f"labels were {self.kind} before; now they are {kind}")
-        given = Y.shape[0] if kind != LISTS else len(Y)
+        given = data.shape[0] if kind != LISTS else len(data)
         if rows is not None and given != rows:
             raise InvalidOption(f"{rows} rows need as many label sets, not {given}")
-        return self._read_lists(Y) if kind == LISTS else self._read_matrix(Y)
+        return self._encode_lists(data) if kind == LISTS else self._encode_matrix(data)
 
-    def _read_matrix(self, Y: Any) -> tuple[np.ndarray, np.ndarray]:
+    def _encode_matrix(self, Y: np.ndarray | scipy.sparse.spmatrix) -> LabelLists:
         matrix = scipy.sparse.csr_matrix(Y, copy=scipy.sparse.issparse(Y))
         matrix.sum_duplicates()
         matrix.eliminate_zeros()
         if not np.all(matrix.data == 1):
             raise InvalidOption("an indicator matrix holds only 0 and 1")
         self.width = max(self.width, matrix.shape[1])
-        return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32)
+        return LabelLists(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32))
 
-    def _read_lists(self, Y: Any) -> tuple[np.ndarray, np.ndarray]:
-        lists = [_checked(row) for row in Y]  # nothing is noted before all of them are known to be lists of labels
+    def _encode_lists(self, Y: Sequence[object]) -> LabelLists:
+        lists = [_checked(row) for row in Y]  # all rows are checked before any label gets a number
         bounds, numbers = [0], list[int]()
         for row in lists:
             for label in dict.fromkeys(one.item() if isinstance(one, np.generic) else one for one in row):
-                if label not in self._known:
-                    self._known[label] = len(self.names)
-                    self.names.append(label)
-                numbers.append(self._known[label])
+                if label not in self._numbers:
+                    self._numbers[label] = len(self.labels)
+                    self.labels.append(label)
+                numbers.append(self._numbers[label])
             bounds.append(len(numbers))
-        return np.array(bounds, np.int64), np.array(numbers, np.int32)
+        return LabelLists(np.array(bounds, np.int64), np.array(numbers, np.int32))
 
-    def named(self, bounds: np.ndarray, numbers: np.ndarray) -> list[list[Any]]:
+    def decode_lists(self, lists: LabelLists) -> list[list[Hashable]]:
         """Label sets as lists of labels."""
-        labels = numbers.tolist() if self.kind != LISTS else [self.names[number] for number in numbers.tolist()]
-        return [labels[first:last] for first, last in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)]
+        bounds = lists.bounds.tolist()
+        labels = lists.labels.tolist() if self.kind != LISTS else [self.labels[number] for number in lists.labels.tolist()]
+        return [labels[first:last] for first, last in pairwise(bounds)]
 
-    def written(self, bounds: np.ndarray, numbers: np.ndarray) -> Any:
-        """Label sets as labels were first given."""
+    def decode(self, lists: LabelLists) -> LabelData:
+        """Label sets as they were first written."""
         if self.kind == LISTS:
-            return self.named(bounds, numbers)
-        matrix = self.matrix(bounds, numbers, np.ones(len(numbers), self.dtype))
-        return self.sparse(matrix) if self.kind == SPARSE else matrix.toarray()
+            return self.decode_lists(lists)
+        matrix = self.to_matrix(lists, np.ones(len(lists.labels), self.dtype))
+        return matrix.toarray() if self.sparse_format is None else self.sparse_format(matrix)
 
-    def matrix(self, bounds: np.ndarray, numbers: np.ndarray, values: np.ndarray) -> scipy.sparse.csr_matrix:
-        """A CSR matrix with a column for each label, in the order of `sorted_names`."""
-        columns = numbers
-        if self.kind == LISTS:
-            columns = self._tables()[1][numbers] if len(numbers) else numbers
-        matrix = scipy.sparse.csr_matrix((values, columns, bounds), shape=(len(bounds) - 1, len(self)))
+    def to_matrix(self, lists: LabelLists, values: np.ndarray) -> scipy.sparse.csr_matrix:
+        """A CSR matrix of one value for each label, with a column for each of `classes()`."""
+        columns = lists.labels
+        if self.kind == LISTS and len(columns):
+            columns = self._lookup()[1][columns]
+        matrix = scipy.sparse.csr_matrix((values, columns, lists.bounds), shape=(len(lists.bounds) - 1, len(self)))
         matrix.sort_indices()
         return matrix
 
-    def ranked(self, numbers: np.ndarray) -> np.ndarray:
-        """Labels in place of an array of numbers; where there is none, -1 among whole numbers, otherwise None."""
+    def decode_array(self, numbers: np.ndarray) -> np.ndarray:
+        """Labels in place of numbers; NO_LABEL becomes -1 where all labels are whole numbers, otherwise None."""
         if self.kind != LISTS:
             return numbers
-        return self._tables()[0][numbers]  # NONE is -1, and so is the place of what stands for no label
+        return self._lookup()[0][numbers]  # NO_LABEL is -1: the last entry
 
-    def sorted_names(self) -> np.ndarray:
-        """All labels, sorted where they can be."""
+    def classes(self) -> np.ndarray:
+        """All labels, sorted if they can be compared."""
         if self.kind != LISTS:
             return np.arange(self.width)
-        ordered = [self.names[number] for number in self._order()]
-        kinds = {type(name) for name in ordered}
-        if len(kinds) == 1 and kinds <= {int, str, float, bool}:
+        ordered = [self.labels[number] for number in self._order()]
+        types = {type(label) for label in ordered}
+        if len(types) == 1 and types <= {int, str, float, bool}:
             return np.array(ordered)
-        names = np.empty(len(ordered), object)
-        for number, name in enumerate(ordered):
-            names[number] = name
-        return names
+        labels = np.empty(len(ordered), object)
+        for number, label in enumerate(ordered):
+            labels[number] = label
+        return labels
 
-    def _tables(self) -> tuple[np.ndarray, np.ndarray]:
-        """By number: labels, with what stands for no label behind the last; and columns. Made anew when labels have come."""
-        if self._made is None or len(self._made[1]) != len(self.names):
-            whole = all(type(name) is int and 0 <= name < 2**62 for name in self.names)
-            names = np.empty(len(self.names) + 1, np.int64 if whole else object)
-            names[-1] = -1 if whole else None
-            for number, name in enumerate(self.names):
-                names[number] = name
-            self._made = names, np.argsort(self._order())
-        return self._made
+    def _lookup(self) -> tuple[np.ndarray, np.ndarray]:
+        """By number: labels, with the filler behind the last; and columns of `to_matrix`. Rebuilt for new labels."""
+        if self._tables is None or len(self._tables[1]) != len(self.labels):
+            whole = all(type(label) is int and 0 <= label < 2**62 for label in self.labels)
+            labels = np.empty(len(self.labels) + 1, np.int64 if whole else object)
+            labels[-1] = -1 if whole else None
+            for number, label in enumerate(self.labels):
+                labels[number] = label
+            self._tables = labels, np.argsort(self._order())
+        return self._tables
 
     def _order(self) -> np.ndarray:
+        """Numbers of labels in the order of the labels."""
         try:
-            return np.array(sorted(range(len(self.names)), key=self.names.__getitem__), np.int64)
+            return np.array(sorted(range(len(self.labels)), key=self.labels.__getitem__), np.int64)
         except TypeError:
-            return np.arange(len(self.names))
+            return np.arange(len(self.labels))
 
 
-def _checked(row: Any) -> list[Any]:
+def _checked(row: object) -> list[Hashable]:
     """The labels of a row."""
     if isinstance(row, str | bytes) or not isinstance(row, Iterable):
         raise InvalidOption(f"each row needs a list of labels, not {row!r:.80}")
@@ -140,8 +206,8 @@ def _checked(row: Any) -> list[Any]:
     return labels
 
 
-def as_array(Y: Any) -> Any:
-    """Label sets with tables that are no arrays (a data frame, say) made into one, and other iterables into a list."""
+def as_label_data(Y: object) -> Any:
+    """Tables that are not arrays, such as data frames, as arrays, and other iterables as lists."""
     if scipy.sparse.issparse(Y) or isinstance(Y, list | tuple):
         return Y
     if hasattr(Y, "__array__"):
@@ -152,20 +218,20 @@ def as_array(Y: Any) -> Any:
     return list(Y) if isinstance(Y, Iterable) and not isinstance(Y, str | bytes) else Y
 
 
-def is_flag(one: Any) -> bool:
-    """Whether something may stand in an indicator matrix."""
-    return isinstance(one, Real | np.bool_) and one in (0, 1)
+def is_flag(value: object) -> bool:
+    """Whether a value may be an entry of an indicator matrix."""
+    return isinstance(value, Real | np.bool_) and value in (0, 1)
 
 
-def are_flags(Y: Any) -> bool:
-    """Whether lists can hardly be labels: each has two or more, only 0 and 1, and as many as all the others."""
+def are_flags(Y: Sequence[Any]) -> bool:
+    """Whether lists are probably rows of an indicator matrix: of one length above 1, with only 0 and 1."""
     if not len(Y) or not all(isinstance(row, list | tuple | np.ndarray) and len(row) == len(Y[0]) > 1 for row in Y):
         return False
-    # A single row may well have both labels.
+    # A single row with the labels 0 and 1 is accepted.
     return all(is_flag(one) for row in Y for one in row) and (len(Y) > 1 or len(set(Y[0])) < len(Y[0]))
 
 
-def kind_of(Y: Any) -> str:
+def kind_of(Y: object) -> str:
     """How label sets are written."""
     if scipy.sparse.issparse(Y):
         return SPARSE
@@ -178,49 +244,60 @@ def kind_of(Y: Any) -> str:
     return LISTS
 
 
-class SetsById:
-    """The label set of every memory, by its id, as arrays that kernels take."""
+class LabelSetTable:
+    """The label set of every memory, by its id, in arrays that kernels take.
+
+    Example:
+        >>> table = LabelSetTable()
+        >>> table.add(np.array([7, 3]), LabelLists(np.array([0, 2, 3]), np.array([5, 6, 5], np.int32)))
+        >>> table.take(np.array([3, 7])).labels.tolist()
+        [5, 5, 6]
+    """
 
     def __init__(self) -> None:
-        self.starts, self.sizes = np.full(1024, NONE, np.int64), np.zeros(1024, np.int64)
+        self.starts, self.sizes = np.full(1024, NO_LABEL, np.int64), np.zeros(1024, np.int64)
         self.pool = np.empty(1024, np.int32)
         self.used = 0
 
     @property
-    def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(starts, sizes, pool): memory `id` has pool[starts[id] : starts[id] + sizes[id]]; NONE where nobody knows."""
-        return self.starts, self.sizes, self.pool
+    def arrays(self) -> LabelSets:
+        """As kernels take it."""
+        return LabelSets(self.starts, self.sizes, self.pool)
 
-    def add(self, ids: np.ndarray, bounds: np.ndarray, numbers: np.ndarray) -> None:
-        """Memories with these ids have come, with these label sets."""
-        while len(self.starts) <= ids.max(initial=0):
-            self.starts = np.concatenate([self.starts, np.full_like(self.starts, NONE)])
-            self.sizes = np.concatenate([self.sizes, np.zeros_like(self.sizes)])
-        while len(self.pool) < self.used + len(numbers):
-            self.pool = np.concatenate([self.pool, np.empty_like(self.pool)])
-        self.pool[self.used : self.used + len(numbers)] = numbers
-        self.starts[ids], self.sizes[ids] = self.used + bounds[:-1], np.diff(bounds)
-        self.used += len(numbers)
+    def add(self, ids: np.ndarray, lists: LabelLists) -> None:
+        """Store the label sets of memories with these ids."""
+        size = ids.max(initial=0) + 1
+        self.starts, self.sizes = extended(self.starts, size, NO_LABEL), extended(self.sizes, size)
+        used = self.used + len(lists.labels)
+        self.pool = extended(self.pool, used)
+        self.pool[self.used : used] = lists.labels
+        self.starts[ids], self.sizes[ids] = self.used + lists.bounds[:-1], np.diff(lists.bounds)
+        self.used = used
 
-    def keep(self, ids: np.ndarray) -> None:
-        """Let go of the label sets of all other memories."""
-        bounds, numbers = self.of(ids)
-        self.starts[:], self.sizes[:] = NONE, 0
-        self.pool, self.used = np.empty(max(1024, 2 * len(numbers)), np.int32), 0
-        self.add(ids, bounds, numbers)
+    def retain(self, ids: np.ndarray) -> None:
+        """Drop the label sets of all other memories."""
+        lists = self.take(ids)
+        self.starts[:], self.sizes[:] = NO_LABEL, 0
+        self.pool, self.used = np.empty(max(1024, 2 * len(lists.labels)), np.int32), 0
+        self.add(ids, lists)
 
-    def of(self, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The label sets of some memories, as (bounds, numbers)."""
-        sizes = self.sizes[ids]
-        bounds = np.concatenate([[0], np.cumsum(sizes)])
-        at = np.repeat(self.starts[ids] - bounds[:-1], sizes) + np.arange(bounds[-1])
-        return bounds, self.pool[at]
+    def take(self, ids: np.ndarray) -> LabelLists:
+        """The label sets of some memories."""
+        return _take(self.starts[ids], self.sizes[ids], self.pool)
 
 
-def taken(sets: tuple[np.ndarray, np.ndarray], rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The label sets of some rows, as (bounds, numbers)."""
-    bounds, numbers = sets
-    sizes = np.diff(bounds)[rows]
-    ends = np.concatenate([[0], np.cumsum(sizes)])
-    at = np.repeat(bounds[rows] - ends[:-1], sizes) + np.arange(ends[-1])
-    return ends, numbers[at]
+def take(lists: LabelLists, rows: np.ndarray) -> LabelLists:
+    """The label sets of some rows."""
+    return _take(lists.bounds[rows], np.diff(lists.bounds)[rows], lists.labels)
+
+
+def select(labels: np.ndarray, kept: np.ndarray) -> LabelLists:
+    """The kept entries of a matrix of labels, as label sets of its rows."""
+    return LabelLists(np.concatenate([[0], np.cumsum(kept.sum(axis=1))]), labels[kept])
+
+
+def _take(starts: np.ndarray, sizes: np.ndarray, pool: np.ndarray) -> LabelLists:
+    """Label sets that begin at `starts` in a pool."""
+    bounds = np.concatenate([[0], np.cumsum(sizes)])
+    at = np.repeat(starts - bounds[:-1], sizes) + np.arange(bounds[-1])
+    return LabelLists(bounds, pool[at])

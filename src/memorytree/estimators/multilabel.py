@@ -1,117 +1,134 @@
-"""MemoryTreeMultilabelClassifier: labels of the memories that come to mind, decided one against some."""
+"""MemoryTreeMultilabelClassifier: candidates are the labels of similar rows; each is decided by weights and votes."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from copy import deepcopy
-from itertools import pairwise
-from typing import Any, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse
-from sklearn.utils import check_random_state
+from sklearn.utils import Tags, check_random_state
 
-from memorytree.cores import ENOUGH_KEYS
-from memorytree.engine.arrays import NONE
+from memorytree.arguments import check_int
+from memorytree.config import TermLists
 from memorytree.errors import InvalidOption
-from memorytree.estimators.label_sets import LabelNames, SetsById, taken
-from memorytree.estimators.labels import LabelModel
+from memorytree.estimators import projection
+from memorytree.estimators.arrays import Matrix
+from memorytree.estimators.base import BaseMemoryClassifier, RandomState, restore_on_error
+from memorytree.estimators.kernels.records import NO_LABEL, LabelHits, LabelLists, LabelScores, SparseRows
+from memorytree.estimators.kernels.votes import MAX_CANDIDATES
+from memorytree.estimators.label_scorer import MOST_MIXED, LabelScorer, halves
+from memorytree.estimators.label_sets import LabelCodec, LabelData, LabelSetTable, select, take
 from memorytree.estimators.metrics import micro_f1
-from memorytree.estimators.remembering import Remembering, all_or_nothing
-from memorytree.estimators.votes import CANDIDATES
-from memorytree.hits import HitMatrix
-from memorytree.options import whole
+from memorytree.index.projected import ENOUGH_KEYS
 from memorytree.progress import track
-from memorytree.routing.terms import terms
-from memorytree.tree import MemoryTree
+from memorytree.results import NO_ID, HitMatrix
 
-TARGETS = ("hamming", "f1")
-# Rows that are looked at together before any of them teaches.
-BATCH = 256
-# `fit` teaches the memory by this part of the rows, and learns to mix the figures of labels from the rest, which is asked
-# for when the memory has learned; for either it takes no fewer rows than this, if there are so many.
-TAUGHT = 0.75
-LEAST_TAUGHT, LEAST_MIXED = 2048, 1024
-# How often it is taught by them: a space takes longer to learn than the importance of terms, to which the first so many of
-# the memories that a row brings are enough.
-LESSONS, DENSE_LESSONS, REWARDED = 1, 2, 32
-# How the figures of a label are mixed is learned from no more rows than this; they are gone over twice, few of them up to
-# so many times.
-MIXED, MIXING = 32_768, 6
-# How often the weights of labels go over a batch of rows that come once, or over all memories once more.
-VISITS = 3
-# So many pairs of rows and labels are learned from between two steps of a progress bar.
-PAIRS = 2**17
-# Label sets overlap by degrees, so the softmax over memories is to be a soft one.
-TEMPERATURE = 5.0
-# With this many memories to have a say, the lists of a row's five heaviest terms bring enough to choose from.
-HOMES = 5
-# Cosines in a learned space lie close together; powers of exp(DENSE_SHARPNESS (cosine - 1)) tell them apart.
-DENSE_SHARPNESS = 3.0
-_SPREAD = np.uint64(0x9E3779B97F4A7C15)
+OBJECTIVES = ("hamming", "f1")
+BATCH = 256  # rows that are queried together before any of them is learned from
+# `fit` refines the memory with this share of the rows, and learns to mix the features of labels from the rest, which is
+# queried once the memory has learned. Either part has at least so many rows, if there are enough.
+REFINED_SHARE, LEAST_REFINED, LEAST_MIXED = 0.75, 2048, 1024
+# Passes over the rows that refine the memory: a projection takes longer to learn than column weights, which learn from the
+# first so many memories found for each row.
+SPARSE_REFINEMENTS, DENSE_REFINEMENTS, REWARDED = 1, 2, 32
+ONLINE_ITERATIONS = (
+    3  # passes of the linear weights over a batch of `partial_fit`, or over all memories after a new projection
+)
+TEMPERATURE = 5.0  # of the softmax over memories; high, since label sets agree in degrees
+HOMES = 5  # term lists searched for the heaviest columns of a row: enough candidates for n_neighbors memories
 
 
-class MemoryTreeMultilabelClassifier(Remembering):
-    """Give a row some of the labels of the memories that fit it best.
+class Found(NamedTuple):
+    """Memories found for rows, collected batch by batch."""
 
-    Every training row is a memory. A prediction looks at a few of them, in time logarithmic in their number; their labels
-    are the candidates, and linear weights for each label, mixed with the votes of the memories, decide which to take.
-    The memory learns which rows to return from how well their labels agree (the F1 score of two label sets is the reward).
-    New rows and labels may come at any time (`partial_fit`).
+    ids: np.ndarray  # (n, n_neighbors) int64
+    similarities: np.ndarray  # (n, n_neighbors) float32
+
+
+class MemoryTreeMultilabelClassifier(BaseMemoryClassifier):
+    """Classify rows that have any number of labels each.
+
+    Every training row is stored as a memory. A prediction queries the memory for the most similar rows, in time logarithmic
+    in their number. Their labels are the candidates; linear weights of each label, mixed with the votes of the memories,
+    give the candidate's probability. The memory learns which rows to return from rewards, the F1 score between two label
+    sets. New rows and new labels can be added at any time (`partial_fit`).
 
     Labels are given as an indicator matrix, a NumPy array or SciPy sparse matrix with a column for each label, or as a list
-    of labels for each row; what `predict` returns is of the same kind.
+    of labels for each row. `predict` returns the same kind.
 
-    Args:
-        target: what `predict` is to be good at: "hamming" (few labels wrong: those with a probability above one half) or
-            "f1" (the F1 score of all decisions: the threshold that was best on training rows, judged by weights that had
-            not learned from them).
-        passes: how often `fit` goes over the rows to learn the linear weights of labels.
-        neighbors: how many memories have a say.
-        beam: how many leaves are looked into, by default 2.5 log2(n); for sparse rows how many times as many term lists as
-            usual, by default once.
-        capacity: how many rows to remember at the most; those that were of no use for longest go first.
-        verbose: 1 shows a progress bar during `fit`.
-        random_state: fixes what is left to chance.
+    Parameters
+    ----------
+    objective : {"hamming", "f1"}, default="hamming"
+        What `predict` optimises. "hamming": few wrong labels; takes labels with a probability of at least one half. "f1":
+        the F1 score of all decisions together; takes labels above the threshold that was best for training rows, scored by
+        weights that had not learned from them.
+    max_iter : int, default=4
+        Passes of `fit` over the rows to learn the linear weights of labels.
+    n_neighbors : int, default=56
+        Memories that vote.
+    beam : int, default=None
+        Leaves searched by a query, by default 2.5 log2(n). For sparse rows a factor for the number of term lists searched,
+        by default 1.
+    capacity : int, default=None
+        The most rows to keep. Rows that have not been useful for longest are removed first.
+    verbose : int, default=0
+        1 shows progress bars during `fit`.
+    random_state : int, RandomState instance or None, default=None
+        Seed of everything random.
 
-    Attributes:
-        memory_: the `MemoryTree` with the rows; values are lists of labels, ids count rows in the order in which they came.
+    Attributes
+    ----------
+    memory_ : MemoryTree
+        The training rows. Values are lists of labels; ids are the numbers of the rows in the order in which they were given.
+    classes_ : ndarray of shape (n_labels,)
+        The labels seen so far: columns of the indicator matrix, or the labels in lists, sorted.
+    n_features_in_ : int
+        Columns of the training rows.
 
-    Example:
-        >>> from sklearn.feature_extraction.text import TfidfVectorizer
-        >>> titles = ["bread and cake", "a history of bread", "history of rome", "rome in pictures"] * 5
-        >>> subjects = [["baking"], ["baking", "history"], ["history", "rome"], ["rome"]] * 5
-        >>> words = TfidfVectorizer()
-        >>> model = MemoryTreeMultilabelClassifier(random_state=0).fit(words.fit_transform(titles), subjects)
-        >>> model.predict(words.transform(["bread in history"]))
-        [['baking', 'history']]
-        >>> labels, scores = model.predict_topk(words.transform(["pictures of rome"]), k=2)
-        >>> labels.tolist()
-        [['rome', 'history']]
+    See Also
+    --------
+    MemoryTreeClassifier : For rows with one label each.
+
+    Examples
+    --------
+    >>> from sklearn.feature_extraction.text import TfidfVectorizer
+    >>> titles = ["bread and cake", "a history of bread", "history of rome", "rome in pictures"] * 5
+    >>> subjects = [["baking"], ["baking", "history"], ["history", "rome"], ["rome"]] * 5
+    >>> words = TfidfVectorizer()
+    >>> model = MemoryTreeMultilabelClassifier(random_state=0).fit(words.fit_transform(titles), subjects)
+    >>> model.predict(words.transform(["bread in history"]))
+    [['baking', 'history']]
+    >>> labels, scores = model.predict_topk(words.transform(["pictures of rome"]), k=2)
+    >>> labels.tolist()
+    [['rome', 'history']]
     """
+
+    _choices: ClassVar = {"objective": OBJECTIVES}
+    _minimums: ClassVar = {"max_iter": 0, "n_neighbors": 1, "beam": 1, "capacity": 1}
+    _codec: LabelCodec
+    _scorer: LabelScorer
 
     def __init__(
         self,
         *,
-        target: str = "hamming",
-        passes: int = 4,
-        neighbors: int = 56,
+        objective: str = "hamming",
+        max_iter: int = 4,
+        n_neighbors: int = 56,
         beam: int | None = None,
         capacity: int | None = None,
         verbose: int = 0,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ):
-        self.target = target
-        self.passes = passes
-        self.neighbors = neighbors
-        self.beam = beam
-        self.capacity = capacity
-        self.verbose = verbose
-        self.random_state = random_state
+        super().__init__(beam=beam, capacity=capacity, verbose=verbose, random_state=random_state)
+        self.objective = objective
+        self.max_iter = max_iter
+        self.n_neighbors = n_neighbors
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
         tags.target_tags.multi_output = True
         tags.target_tags.single_output = False
         tags.classifier_tags.multi_label = True
@@ -120,268 +137,291 @@ class MemoryTreeMultilabelClassifier(Remembering):
 
     # ---- learning
 
-    @all_or_nothing
-    def fit(self, X: Any, y: Any) -> Self:
-        """Remember all rows, teach the memory which of them belong together, then learn the scores of labels.
+    @restore_on_error
+    def fit(self, X: object, y: LabelData) -> Self:
+        """Store all rows, refine the memory, then learn the scores of labels.
 
-        Wherever a row is learned from, its own memory is left out.
+        A row's own memory is left out where the row is learned from.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Training rows.
+        y : {array, sparse matrix} of shape (n_samples, n_labels), or list of lists of labels
+            Their labels.
+
+        Returns
+        -------
+        self
+            The fitted classifier.
         """
-        X = self._checked(X, reset=True)
-        sets = self._start(X, y)
-        # Stored in a random order, whatever order the rows came in; a row's id is its number all the same.
-        arrival = self._chance.permutation(X.shape[0])
-        self._store(X[arrival], taken(sets, arrival), arrival)
-        own = np.arange(X.shape[0])
-        answers, order = self._no_answers(len(own)), self._chance.permutation(own)
-        taught = max(int(TAUGHT * len(own)), LEAST_TAUGHT)
-        mixed = max(len(own) - taught, LEAST_MIXED)
-        lessons, most = (DENSE_LESSONS, self._k()) if self._dense else (LESSONS, REWARDED)
-        for _ in range(lessons):
-            for rows in self._batches(order[:taught], "teaching the memory"):
-                self._teach(self._ask_for(rows, X, own, answers, roughly=not self._dense), taken(sets, rows), most)
+        rows = self._check(X, reset=True)
+        truth = self._start(rows, y)
+        # Stored in random order, whatever order the rows came in; a row's id is its number nevertheless.
+        arrival = self._chance.permutation(rows.shape[0])
+        self._store(rows[arrival], take(truth, arrival), arrival)
+        own = np.arange(rows.shape[0])
+        found, order = self._empty_found(len(own)), self._chance.permutation(own)
+        refining = order[: max(int(REFINED_SHARE * len(own)), LEAST_REFINED)]
+        mixing = order[-max(len(own) - len(refining), LEAST_MIXED) :]
+        passes, most = (DENSE_REFINEMENTS, self._k()) if self._dense else (SPARSE_REFINEMENTS, REWARDED)
+        for _ in range(passes):
+            for batch in self._batches(refining, "refining the memory"):
+                hits = self._find(batch, rows, own, found, quick=not self._dense)
+                self._reward(hits, take(truth, batch), most)
             if self._dense:
-                self.memory_.learn()
-        self._follow()
-        self._learn_scores(X, sets, own, self.passes, answers, order[-mixed:])
+                self.memory_.refit()
+        self._sync_projection()
+        for batch in self._batches(mixing, "querying the memory"):
+            self._find(batch, rows, own, found)
+        self._learn_from_memories(rows, truth, own, found, mixing, self.max_iter)
         return self
 
-    @all_or_nothing
-    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
-        """Learn from more rows, then remember them.
+    @restore_on_error
+    def partial_fit(self, X: object, y: LabelData, classes: object = None) -> Self:
+        """Learn from more rows, then store them.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            More training rows.
+        y : {array, sparse matrix} of shape (n_samples, n_labels), or list of lists of labels
+            Their labels, known or new.
+        classes : array-like, default=None
+            Ignored; accepted because scikit-learn's tools pass it.
+
+        Returns
+        -------
+        self
+            The fitted classifier.
+        """
+        new = not hasattr(self, "memory_")
+        rows = self._check(X, reset=new)
+        truth = self._start(rows, y) if new else self._encode(y, rows.shape[0])
+        first = 0
+        while first < rows.shape[0]:
+            # A small memory takes few rows at a time, so that it can learn from each.
+            batch = np.arange(first, min(first + max(1, min(BATCH, len(self.memory_) // 16)), rows.shape[0]))
+            labels = take(truth, batch)
+            if len(self.memory_):
+                hits = self._query(rows[batch])
+                self._learn_from_new(hits, labels, rows[batch])
+                if not self._dense or len(self.memory_) >= ENOUGH_KEYS:
+                    self._reward(hits, labels, self._k())
+            self._store(rows[batch], labels, None)
+            if self._sync_projection():
+                self._relearn()
+            first = int(batch[-1]) + 1
+        return self
+
+    def _check(self, X: object, reset: bool) -> Matrix:
+        """Rows as a matrix, after all checks of rows and options."""
+        self._check_options()
+        return self._check_rows(X, reset=reset)
+
+    def _start(self, X: Matrix, Y: LabelData) -> LabelLists:
+        """An empty memory and an empty scorer for rows and labels like these; returns the labels as numbers."""
+        if Y is None:
+            raise InvalidOption("requires y to be passed, but the target y is None")
+        codec = LabelCodec(Y)
+        truth = codec.encode(Y, X.shape[0])
+        dense = not scipy.sparse.issparse(X)
+        routing = "auto" if dense else TermLists(temperature=TEMPERATURE, homes=HOMES)
+        chance = check_random_state(self.random_state)
+        self._start_memory(chance, dense, routing=routing, scorer="metric" if dense else "cosine")
+        self._codec = codec
+        self._sets = LabelSetTable()
+        self._scorer = LabelScorer(len(codec), 0 if dense else X.shape[1])
+        self._n_seen = 0  # rows that have come
+        self._n_seen_at_cleanup = 0  # and how many of them at the last removal of unused label sets
+        return truth
+
+    def _encode(self, Y: LabelData, rows: int) -> LabelLists:
+        """Labels as numbers; the scorer gets room for new ones."""
+        truth = self._codec.encode(Y, rows)
+        self._scorer.reserve(len(self._codec))
+        return truth
+
+    def _batches(self, rows: np.ndarray, description: str) -> Iterable[np.ndarray]:
+        """Rows in random order, in batches."""
+        order = self._chance.permutation(rows)
+        batches = [order[first : first + BATCH] for first in range(0, len(order), BATCH)]
+        return track(batches, description, bool(self.verbose))
+
+    def _store(self, X: Matrix, truth: LabelLists, ids: np.ndarray | None) -> None:
+        """Store rows."""
+        labels = self._codec.decode_lists(truth)
+        ids = self._insert(X, labels, ids)
+        self._sets.add(ids, truth)
+        self._scorer.join(truth.labels)
+        self._n_seen += len(labels)
+        if self.capacity is not None and self._n_seen >= self._n_seen_at_cleanup + self.capacity:
+            self._n_seen_at_cleanup = self._n_seen
+            self._sets.retain(self._own_ids())
+            self._scorer.recount(self._sets.pool[: self._sets.used])
+
+    def _reward(self, hits: HitMatrix, truth: LabelLists, most: int) -> None:
+        """Reward the first `most` memories found for each row by how well their labels agree with the row's."""
+        rewards = self._scorer.rewards(self._sets.arrays, hits.ids, truth)
+        rewards[:, most:] = np.nan
+        self.memory_.reward_many(hits, rewards)
+
+    def _empty_found(self, n: int) -> Found:
+        """Room for the memories found for n rows."""
+        return Found(np.empty((n, self._k()), np.int64), np.empty((n, self._k()), np.float32))
+
+    def _find(self, batch: np.ndarray, X: Matrix, own: np.ndarray, found: Found, quick: bool = False) -> HitMatrix:
+        """Query for rows that are memories themselves, and keep what is found."""
+        hits = self._query(X[batch], own[batch][:, None], quick)
+        found.ids[batch], found.similarities[batch] = hits.ids, self._label_hits(hits).scores
+        return hits
+
+    def _learn_from_memories(
+        self, X: Matrix, truth: LabelLists, own: np.ndarray, found: Found, mixing: np.ndarray, max_iter: int
+    ) -> None:
+        """Learn the scores of labels from rows that are memories.
 
         Args:
             X: the rows.
-            y: their labels, known or new.
-            classes: not needed, here because scikit-learn's own tools pass it.
+            truth: their labels.
+            own: their memories.
+            found: other memories found for them. Those found while the memory was still learning are good enough for linear
+                weights.
+            mixing: the rows to learn the mixture from.
+            max_iter: passes over the rows to learn linear weights.
         """
-        new = not hasattr(self, "memory_")
-        X = self._checked(X, reset=new)
-        sets = self._start(X, y) if new else self._label_sets(y, X.shape[0])
-        first = 0
-        while first < X.shape[0]:
-            # A small memory takes few rows at a time, so that it learns from each.
-            rows = np.arange(first, min(first + max(1, min(BATCH, len(self.memory_) // 16)), X.shape[0]))
-            truth = taken(sets, rows)
-            if len(self.memory_):
-                hits = self._ask(X[rows])
-                self._learn(hits, truth, self._view(X[rows]), self._came + np.arange(len(rows)))
-                if not self._dense or len(self.memory_) >= ENOUGH_KEYS:
-                    self._teach(hits, truth, self._k())
-            self._store(X[rows], truth, None)
-            if self._follow():
-                self._learn_again()
-            first = int(rows[-1]) + 1
-        return self
-
-    def _checked(self, X: Any, reset: bool) -> Any:
-        """Rows as a matrix, after scikit-learn's checks; and our own settings."""
-        if self.target not in TARGETS:
-            raise InvalidOption(f"target must be one of {', '.join(TARGETS)}, not {self.target!r}")
-        whole("passes", self.passes, 0)
-        whole("neighbors", self.neighbors, 1)
-        if self.beam is not None:
-            whole("beam", self.beam, 1)
-        return self._rows(X, reset=reset)
-
-    def _start(self, X: Any, Y: Any) -> tuple[np.ndarray, np.ndarray]:
-        """An empty memory for rows and labels like these; returns the labels as numbers."""
-        if Y is None:
-            raise InvalidOption("requires y to be passed, but the target y is None")
-        names = LabelNames(Y)
-        sets = names.read(Y, X.shape[0])
-        dense, chance = not scipy.sparse.issparse(X), check_random_state(self.random_state)
-        settings: dict[str, Any] = {
-            "routing": "auto" if dense else terms(temperature=TEMPERATURE, homes=HOMES),
-            "scorer": "metric" if dense else "cosine",
-            "reroutes": 1,
-            "seed": int(chance.randint(2**31)),
-            "capacity": self.capacity,
-        }
-        self.memory_ = MemoryTree(**settings)
-        self._dense, self._chance, self._settings, self._names = dense, chance, settings, names
-        self._sets = SetsById()
-        self._model = LabelModel(len(names), 0 if self._dense else X.shape[1])
-        self._came = 0  # how many rows have come
-        self._tidied = 0  # and how many of them when the label sets of forgotten ones were last let go
-        self._settled = 0  # how many memories had come when the space was found in which the model's weights are
-        self._planted = 0  # memories when the trees were last planted
-        return sets
-
-    def _label_sets(self, Y: Any, rows: int) -> tuple[np.ndarray, np.ndarray]:
-        """Labels as numbers; the model gets room for those that are new."""
-        sets = self._names.read(Y, rows)
-        self._model.make_room(len(self._names))
-        return sets
-
-    @property
-    def classes_(self) -> np.ndarray:
-        """The labels seen so far: the columns of the indicator matrix, or all labels that came in lists, sorted."""
-        if not hasattr(self, "_names"):
-            raise AttributeError("classes_ is known once the classifier is fitted")
-        return self._names.sorted_names()
-
-    def _batches(self, rows: np.ndarray, what: str) -> Any:
-        """Rows, some at a time, in a random order."""
-        order = self._chance.permutation(rows)
-        batches = [order[first : first + BATCH] for first in range(0, len(order), BATCH)]
-        return track(batches, what, bool(self.verbose))
-
-    def _store(self, X: Any, truth: tuple[np.ndarray, np.ndarray], ids: np.ndarray | None) -> None:
-        """Remember rows. A whole batch into an empty memory is built top-down."""
-        labels = self._names.named(*truth)
-        if ids is not None and (self.capacity is None or len(ids) <= self.capacity):
-            self.memory_ = MemoryTree.build(X, labels, ids=ids, **self._settings)
-        else:
-            ids = self.memory_.insert_many(X, labels, ids=ids)
-        self._sets.add(ids, *truth)
-        self._model.join(truth[1])
-        self._came += len(labels)
-        if self.capacity is not None and self._came >= self._tidied + self.capacity:
-            self._tidied = self._came
-            self._sets.keep(self._own_ids())
-            self._model.recount(self._sets.pool[: self._sets.used])
-
-    def _teach(self, hits: HitMatrix, truth: tuple[np.ndarray, np.ndarray], most: int) -> None:
-        """Tell the memory how well the labels of what it returned, the first so many, agree with those of the rows."""
-        rewards = self._model.rewards(self._sets.arrays, hits.ids, truth)
-        rewards[:, most:] = np.nan
-        self.memory_.update_many(hits, rewards)
-
-    def _no_answers(self, n: int) -> tuple[np.ndarray, np.ndarray]:
-        """Room for the memories that are returned for n rows, and for what their votes weigh."""
-        return np.empty((n, self._k()), np.int64), np.empty((n, self._k()), np.float32)
-
-    def _ask_for(
-        self, rows: np.ndarray, X: Any, own: np.ndarray, answers: tuple[np.ndarray, np.ndarray], roughly: bool = False
-    ) -> HitMatrix:
-        """Ask for rows that are memories themselves, and note what is returned."""
-        hits = self._ask(X[rows], own[rows][:, None], roughly)
-        answers[0][rows], answers[1][rows] = hits.ids, self._similarities(hits)
-        return hits
-
-    def _learn_scores(
-        self,
-        X: Any,
-        sets: tuple[np.ndarray, np.ndarray],
-        own: np.ndarray,
-        passes: int,
-        answers: tuple[np.ndarray, np.ndarray],
-        mixed: np.ndarray,
-    ) -> None:
-        """Learn the scores of labels from rows that are memories. What was returned while the memory still learned is good
-        enough for linear weights; the rows from which it is learned how to mix these with votes are asked for now."""
-        for rows in self._batches(mixed, "asking the memory"):
-            self._ask_for(rows, X, own, answers)
-        some = self._chance.permutation(mixed)[:MIXED]
-        lesson = self._model.lesson(self._sets.arrays, *answers, sets, self._view(X), halves(own), some)
+        some = self._chance.permutation(mixing)[:MOST_MIXED]
+        hits = LabelHits(self._sets.arrays, *found)
+        training = self._scorer.prepare(hits, truth, self._scorer_rows(X), halves(own), some)
         seed = int(self._chance.randint(2**31))
-        edges = np.unique(np.searchsorted(lesson.starts, [*range(0, len(lesson.pairs), PAIRS), len(lesson.pairs)])).tolist()
-        for span in track(list(pairwise(edges)), "learning the weights of labels", bool(self.verbose)):
-            self._model.learn(lesson, span, passes, seed)
-        told = self._model.tell(lesson, some, stored=True)
-        often = min(max(MIXED // (3 * len(some)), 2), MIXING)
-        firsts = [*range(0, len(some), BATCH)] * often
-        for first in track(firsts, "learning to mix them with votes", bool(self.verbose)):
-            if first == 0:
-                self._model.forget_outcomes()
-            self._model.mix(told, first, min(first + BATCH, len(some)))
+        self._scorer.learn_stored(training, some, max_iter, seed, bool(self.verbose))
 
-    def _learn_again(self) -> None:
-        """Learn the scores of labels once more from all that is remembered."""
+    def _relearn(self) -> None:
+        """Learn the scores of labels again from all memories, for a new projection."""
         ids = self._own_ids()
         keys = np.stack([self.memory_.key(id) for id in ids.tolist()])
-        self._learn_scores(keys, self._sets.of(ids), ids, VISITS, self._no_answers(len(ids)), np.arange(len(ids)))
+        found, rows = self._empty_found(len(ids)), np.arange(len(ids))
+        for batch in self._batches(rows, "querying the memory"):
+            self._find(batch, keys, ids, found)
+        self._learn_from_memories(keys, self._sets.take(ids), ids, found, rows, ONLINE_ITERATIONS)
 
-    def _learn(self, hits: HitMatrix, truth: tuple[np.ndarray, np.ndarray], view: Any, numbers: np.ndarray) -> None:
+    def _learn_from_new(self, hits: HitMatrix, truth: LabelLists, X: Matrix) -> None:
         """Learn the scores of labels from rows that are not memories yet."""
-        lesson = self._model.lesson(self._sets.arrays, hits.ids, self._similarities(hits), truth, view, halves(numbers))
-        self._model.learn(lesson, (0, len(lesson.labels)), VISITS, int(numbers[0]))
-        self._model.mix(self._model.tell(lesson, np.arange(len(hits)), stored=False), 0, len(hits))
+        numbers = self._n_seen + np.arange(X.shape[0])
+        training = self._scorer.prepare(self._label_hits(hits), truth, self._scorer_rows(X), halves(numbers))
+        self._scorer.learn_new(training, ONLINE_ITERATIONS, self._n_seen)
 
     # ---- predicting
 
     def _k(self) -> int:
-        return min(whole("neighbors", self.neighbors, 1), max(len(self.memory_), 1))
+        return min(check_int("n_neighbors", self.n_neighbors, 1), max(len(self.memory_), 1))
 
-    def _ask(self, X: Any, exclude: Any = None, roughly: bool = False) -> HitMatrix:
-        """The memories that fit each row; roughly if it matters more which they are than how well each of them fits."""
-        usual = math.ceil(2.5 * math.log2(len(self.memory_) + 2)) if self._dense else int(not roughly)
-        beam = usual if self.beam is None else self.beam
-        return self._own_hits(self.memory_.query_many(X, self._k(), beam=beam, exclude=exclude))
+    def _query(self, X: Matrix, exclude: np.ndarray | None = None, quick: bool = False) -> HitMatrix:
+        """The memories found for each row; with `quick`, sparse rows search the least number of term lists."""
+        beam = math.ceil(2.5 * math.log2(len(self.memory_) + 2)) if self._dense else int(not quick)
+        return self._query_memory(X, self._k(), beam, exclude)
 
-    def _notes(self) -> np.ndarray:
+    def _known_ids(self) -> np.ndarray:
         return self._sets.starts
 
-    def _similarities(self, hits: HitMatrix) -> np.ndarray:
-        """What the votes of memories weigh."""
+    def _label_hits(self, hits: HitMatrix) -> LabelHits:
+        """Hits as the scorer takes them."""
+        similarities = projection.similarities(self.memory_, hits) if self._dense else hits.scores
+        return LabelHits(self._sets.arrays, hits.ids, similarities)
+
+    def _scorer_rows(self, X: Matrix) -> SparseRows:
+        """Rows as the scorer takes them: projected, or with the learned weight of each column."""
         if not self._dense:
-            return hits.scores
-        if self.memory_._core.space.settled:
-            return np.exp(DENSE_SHARPNESS * (hits.scores - 1))
-        # So few memories that there is no space yet: they are compared by distance, beside the nearest of them.
-        distances = np.where(hits.ids == NONE, 0, -hits.scores)
-        usual = distances.sum(axis=1, keepdims=True) / np.maximum((hits.ids != NONE).sum(axis=1, keepdims=True), 1)
-        return np.exp(DENSE_SHARPNESS * (distances[:, :1] - distances) / np.maximum(usual, 1e-30)).astype(np.float32)
+            return projection.weighted_rows(self.memory_, X)
+        return projection.projected_rows(self.memory_, X, self._projection_version)
 
-    def _view(self, X: Any) -> Any:
-        """What the linear weights see of rows, as a sparse batch: the learned space, or sparse rows with each feature as
-        important as the memory has learned that it is."""
-        batch, n = self.memory_._keys.many(X)
+    def _predict(self, X: object) -> LabelScores:
+        """For each row its candidates and their probabilities, highest first."""
+        rows = self._check_queries(X)
+        hits = self._query(rows)
         if not self._dense:
-            bounds, features, weights = batch
-            return bounds, features, weights * np.sqrt(self.memory_._core.weights(features))
-        seen = self.memory_._core.seen(batch) if self._settled else np.zeros((n, 0), np.float32)
-        width = seen.shape[1]
-        return np.arange(n + 1) * width, np.tile(np.arange(width, dtype=np.int32), n), seen.reshape(-1)
+            # Memories found for a row that has no column in common with any memory are arbitrary.
+            hits.ids[hits.scores[:, 0] == 0] = NO_ID
+        return self._scorer.score(self._label_hits(hits), self._scorer_rows(rows))
 
-    def _chances(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        """For each row its candidates, as numbers, and their probabilities, highest first; -1 behind the last."""
-        X = self._asked(X)
-        hits = self._ask(X)
-        if not self._dense:
-            # What is returned for a row that has nothing in common with any memory says nothing about it.
-            hits.ids[hits.scores[:, 0] == 0] = NONE
-        return self._model.score(self._sets.arrays, hits.ids, self._similarities(hits), self._view(X))
+    def predict(self, X: object) -> LabelData:
+        """The labels of each row.
 
-    def predict(self, X: Any) -> Any:
-        """The labels of each row, of the kind in which labels were given; in lists the likeliest comes first."""
-        found, chances = self._chances(X)
-        kept = (chances >= (0.5 if self.target == "hamming" else self._model.best_for_f1())) & (found != NONE)
-        return self._names.written(bounds_of(kept), found[kept])
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Rows to classify.
 
-    def predict_topk(self, X: Any, k: int = 5) -> tuple[np.ndarray, np.ndarray]:
-        """The k likeliest labels of each row and their probabilities: two arrays of n x k, highest first.
-
-        Where memories bring fewer than k labels (never more than 32 are looked at, and none if a sparse row has nothing in
-        common with any memory), what is left has probability 0 and, for a label, -1 where labels are whole numbers (as
-        columns are), otherwise None.
+        Returns
+        -------
+        {ndarray, sparse matrix} of shape (n_samples, n_labels), or list of lists of labels
+            The kind in which labels were given to `fit`. In lists the most probable label comes first.
         """
-        k = whole("k", k, 1)
-        found, chances = self._chances(X)
-        if k > CANDIDATES:
-            found = np.pad(found, ((0, 0), (0, k - CANDIDATES)), constant_values=NONE)
-            chances = np.pad(chances, ((0, 0), (0, k - CANDIDATES)))
-        return self._names.ranked(found[:, :k]), chances[:, :k]
+        scores = self._predict(X)
+        threshold = 0.5 if self.objective == "hamming" else self._scorer.mixture.best_f1_threshold()
+        kept = (scores.probabilities >= threshold) & (scores.labels != NO_LABEL)
+        return self._codec.decode(select(scores.labels, kept))
 
-    def decision_function(self, X: Any) -> scipy.sparse.csr_matrix:
-        """The probability of each candidate, as a CSR matrix with a column for each of `classes_`; the rest have none."""
-        found, chances = self._chances(X)
-        there = found != NONE
-        return self._names.matrix(bounds_of(there), found[there], chances[there])
+    def predict_topk(self, X: object, k: int = 5) -> tuple[np.ndarray, np.ndarray]:
+        """The k most probable labels of each row.
 
-    def score(self, X: Any, y: Any) -> float:
-        """The F1 score of all decisions together (micro-averaged)."""
-        predicted = self.predict(X)
-        names = deepcopy(self._names)  # labels that are new here are not to be learned
-        sets = [names.read(labels, X.shape[0] if hasattr(X, "shape") else len(X)) for labels in (y, predicted)]
-        return micro_f1(*(names.matrix(*one, np.ones(len(one[1]), np.int64)) for one in sets))
+        A row has at most 32 candidates, and none if it is sparse and has no column in common with any memory.
 
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Rows to classify.
+        k : int, default=5
+            How many labels to return.
 
-def halves(numbers: np.ndarray) -> np.ndarray:
-    """Which half of the weights each row teaches, by its number; no regular pattern of rows falls into one half."""
-    return ((numbers.astype(np.uint64) * _SPREAD) >> np.uint64(63)).astype(np.int64)
+        Returns
+        -------
+        labels : ndarray of shape (n_samples, k)
+            Labels, most probable first. Behind the last candidate: -1 where all labels are non-negative whole numbers, as
+            columns are, otherwise None.
+        probabilities : ndarray of shape (n_samples, k)
+            Their probabilities; 0 behind the last candidate.
+        """
+        k = check_int("k", k, 1)
+        labels, probabilities = self._predict(X)
+        if k > MAX_CANDIDATES:
+            missing = ((0, 0), (0, k - MAX_CANDIDATES))
+            labels, probabilities = np.pad(labels, missing, constant_values=NO_LABEL), np.pad(probabilities, missing)
+        return self._codec.decode_array(labels[:, :k]), probabilities[:, :k]
 
+    def decision_function(self, X: object) -> scipy.sparse.csr_matrix:
+        """The probabilities of all candidates.
 
-def bounds_of(kept: np.ndarray) -> np.ndarray:
-    """Where the kept entries of each row begin, if only these are listed."""
-    return np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Rows to classify.
+
+        Returns
+        -------
+        csr_matrix of shape (n_samples, n_labels)
+            A column for each of `classes_`; labels that are not candidates have no entry.
+        """
+        scores = self._predict(X)
+        present = scores.labels != NO_LABEL
+        return self._codec.to_matrix(select(scores.labels, present), scores.probabilities[present])
+
+    def score(self, X: object, y: LabelData) -> float:
+        """The F1 score of all decisions together (micro-averaged).
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Rows to classify.
+        y : {array, sparse matrix} of shape (n_samples, n_labels), or list of lists of labels
+            Their true labels.
+
+        Returns
+        -------
+        float
+            From 0 to 1, higher is better.
+        """
+        codec = deepcopy(self._codec)  # must not keep labels that occur only here
+        predicted = codec.encode(self.predict(X))
+        truth = codec.encode(y, len(predicted.bounds) - 1)
+        return micro_f1(*(codec.to_matrix(one, np.ones(len(one.labels), np.int64)) for one in (truth, predicted)))

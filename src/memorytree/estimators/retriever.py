@@ -1,242 +1,302 @@
-"""MemoryTreeRetriever: find the stored values that fit a query, and learn from rewards which those are."""
+"""MemoryTreeRetriever: store keys with values, find the values for a query, and learn from rewards which fit best."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Real
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse
-from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from memorytree.engine.arrays import NONE
+from memorytree.arguments import check_list, check_rewards
 from memorytree.errors import InvalidOption, InvalidReward
-from memorytree.estimators.remembering import ROWS, all_or_nothing
-from memorytree.hits import HitMatrix, Hits
-from memorytree.options import listed, rewards_for, whole
+from memorytree.estimators.arrays import Matrix
+from memorytree.estimators.base import ROW_CHECKS, BaseMemoryEstimator, RandomState, restore_on_error
 from memorytree.progress import track
+from memorytree.results import NO_ID, HitMatrix, Hits
 from memorytree.tree import MemoryTree
 
-# Rows that are looked at together before any of them teaches.
-BATCH = 64
-# While learning, so many times log2 n memories are returned and rewarded.
-BREADTH = 8
+BATCH = 64  # rows that are queried together before any of them is learned from
+REWARDED = 8  # this times log2 n memories of each row are rewarded
+ROUNDING = 1e-6  # tolerance of rewards outside [0, 1]
 
-# A reward may leave [0, 1] by so much.
-ROUNDING = 1e-6
-
-Reward = Callable[[int, Hits], Iterable[float | None]]
+RewardFunction = Callable[[int, Hits], Iterable[float | None]]
 
 
-class MemoryTreeRetriever(BaseEstimator):
-    """Find values by keys, the better the more rewards have told.
+class MemoryTreeRetriever(BaseMemoryEstimator):
+    """Find values by keys, and learn from rewards which values fit a query.
 
-    `fit` stores rows with their values and, if you have them, features that describe the values: numbers that an image, an
-    article or a product is like. `retrieve` returns the values that fit a query. `learn` takes queries and a reward for each
-    memory returned, any number from 0 to 1, and from then on memories are also ranked by what their values are like: a query
-    learns where to aim among the features. Without features, rewards teach how keys are to be compared. A memory must hold a
-    few rows before it learns: 32 with features, 64 without (512 sparse ones), as what is seen of fewer is about to change.
+    `fit` stores rows with their values and, if there are any, features that describe the values, such as an embedding of an
+    image, an article or a product. `retrieve` returns the values that fit a query. `fit_rewards` takes queries and a reward
+    from 0 to 1 for each memory found. With features, a model then predicts from a query where its best values lie among the
+    features, and memories are also ranked by that. Without features, rewards change how keys are compared. A memory learns
+    once it has 32 rows with features, 64 without (512 if they are sparse), since the projection of fewer rows is about to
+    change.
 
-    Args:
-        passes: how often `learn` goes over its queries.
-        beam: how many times as many leaves, or term lists, to look into.
-        capacity: how many rows to remember at the most; those that were of no use for longest go first.
-        verbose: 1 shows a progress bar during `fit` and `learn`.
-        random_state: fixes what is left to chance.
+    Parameters
+    ----------
+    max_iter : int, default=2
+        Passes of `fit_rewards` over its queries.
+    beam : int, default=1
+        A factor for the number of leaves, or term lists, that a query searches.
+    capacity : int, default=None
+        The most rows to keep. Rows that have not been useful for longest are removed first.
+    verbose : int, default=0
+        1 shows a progress bar during `fit` and `fit_rewards`.
+    random_state : int, RandomState instance or None, default=None
+        Seed of everything random.
 
-    Attributes:
-        memory_: the `MemoryTree` with the rows; ids count rows in the order in which they came.
+    Attributes
+    ----------
+    memory_ : MemoryTree
+        The rows; ids are their numbers in the order in which they were given.
+    n_features_in_ : int
+        Columns of the rows.
 
-    Example:
-        >>> rng = np.random.default_rng(0)
-        >>> things = rng.standard_normal((300, 8))             # what the values are like
-        >>> keys = np.abs(things @ rng.standard_normal((8, 5)))  # what is said of them
-        >>> retriever = MemoryTreeRetriever(random_state=0).fit(keys[:200], features=things[:200])
-        >>> closeness = 1 / (1 + ((things[200:, None] - things[None, :200]) ** 2).sum(axis=2))
-        >>> found = retriever.learn(keys[200:], closeness).retrieve(keys[200:], k=3)
-        >>> found.ids.shape, len(found[0])
-        ((100, 3), 3)
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> values = rng.standard_normal((150, 4))
+    >>> keys = values @ rng.standard_normal((4, 6))
+    >>> retriever = MemoryTreeRetriever(random_state=0).fit(keys[:100], features=values[:100])
+    >>> rewards = 1 / (1 + ((values[100:, None] - values[None, :100]) ** 2).sum(axis=2))
+    >>> hits = retriever.fit_rewards(keys[100:], rewards).retrieve(keys[100:], k=3)
+    >>> hits.ids.shape, len(hits[0])
+    ((50, 3), 3)
     """
+
+    beam: int
+    _minimums: ClassVar = {"max_iter": 0, "beam": 1, "capacity": 1}
+    _may_be_none: ClassVar = ("capacity",)
 
     def __init__(
         self,
         *,
-        passes: int = 2,
+        max_iter: int = 2,
         beam: int = 1,
         capacity: int | None = None,
         verbose: int = 0,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ):
-        self.passes = passes
-        self.beam = beam
-        self.capacity = capacity
-        self.verbose = verbose
-        self.random_state = random_state
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
+        super().__init__(beam=beam, capacity=capacity, verbose=verbose, random_state=random_state)
+        self.max_iter = max_iter
 
     # ---- storing
 
-    @all_or_nothing
-    def fit(self, X: Any, y: Any = None, *, values: Iterable[Any] | None = None, features: Any = None) -> Self:
-        """Forget everything, then store rows.
+    @restore_on_error
+    def fit(self, X: object, y: object = None, *, values: Iterable[object] | None = None, features: object = None) -> Self:
+        """Replace all stored rows.
 
-        Args:
-            X: a key in each row, dense or sparse.
-            y: the values, where scikit-learn's own tools pass them.
-            values: what to return for each; by default the number of the row.
-            features: a row of numbers for each value, that describe it.
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            A key in each row.
+        y : iterable, default=None
+            The values, where scikit-learn's tools pass them.
+        values : iterable, default=None
+            A value for each row; by default the number of the row.
+        features : array-like of shape (n_samples, n_value_features), default=None
+            A description of each value.
+
+        Returns
+        -------
+        self
+            The fitted retriever.
         """
-        X = self._checked(X, reset=True)
-        n, chance = X.shape[0], check_random_state(self.random_state)
-        settings: dict[str, Any] = {
-            "scorer": "values" if features is not None else "metric",
-            "reroutes": 1,
-            "seed": int(chance.randint(2**31)),
-            "capacity": self.capacity,
-        }
-        self.memory_ = MemoryTree(**settings)
-        if features is not None or scipy.sparse.issparse(X):
-            self._store(0, X, y, values, features)
+        rows = self._check(X, reset=True)
+        n, chance = rows.shape[0], check_random_state(self.random_state)
+        options = self._tree_options(chance, scorer="values" if features is not None else "metric")
+        self.memory_ = MemoryTree(**options)
+        if features is not None or scipy.sparse.issparse(rows):
+            self._store(0, rows, _values(n, 0, y, values), features)
         else:
-            # How dense rows are compared is found from all of them, whatever order they came in.
-            values = _values(n, 0, y, values)
+            # The projection is found from all rows, whatever order they came in.
+            listing = _values(n, 0, y, values)
             first = 0 if self.capacity is None else max(0, n - self.capacity)
             order = first + chance.permutation(n - first)
-            self.memory_ = MemoryTree.build(X[order], [values[i] for i in order.tolist()], ids=order, **settings)
-        self._chance, self._described, self._count = chance, features is not None, n
+            self.memory_ = MemoryTree.build(rows[order], [listing[i] for i in order.tolist()], ids=order, **options)
+        self._chance, self._has_features, self._n_seen = chance, features is not None, n
         return self
 
-    @all_or_nothing
-    def partial_fit(self, X: Any, y: Any = None, *, values: Iterable[Any] | None = None, features: Any = None) -> Self:
-        """Store more rows; features are needed if the first ones had some."""
+    @restore_on_error
+    def partial_fit(
+        self, X: object, y: object = None, *, values: Iterable[object] | None = None, features: object = None
+    ) -> Self:
+        """Store more rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            A key in each row.
+        y : iterable, default=None
+            The values, where scikit-learn's tools pass them.
+        values : iterable, default=None
+            A value for each row; by default the number of the row.
+        features : array-like of shape (n_samples, n_value_features), default=None
+            A description of each value; needed if and only if the first rows had one.
+
+        Returns
+        -------
+        self
+            The fitted retriever.
+        """
         if not hasattr(self, "memory_"):
             return self.fit(X, y, values=values, features=features)
-        X = self._checked(X, reset=False)
-        if (features is not None) != self._described:
-            raise InvalidOption(f"these rows have {'' if self._described else 'no '}features: give all of them or none")
-        self._store(self._count, X, y, values, features)
-        self._count += X.shape[0]
+        rows = self._check(X, reset=False)
+        if (features is not None) != self._has_features:
+            raise InvalidOption(f"these rows have {'' if self._has_features else 'no '}features: give all of them or none")
+        self._store(self._n_seen, rows, _values(rows.shape[0], self._n_seen, y, values), features)
+        self._n_seen += rows.shape[0]
         return self
 
-    def _store(self, count: int, X: Any, y: Any, values: Any, features: Any) -> None:
-        numbers = np.arange(count, count + X.shape[0])
-        values = _values(X.shape[0], count, y, values)
-        self.memory_.insert_many(X, values, ids=numbers, features=features, progress=bool(self.verbose))
+    def _store(self, first: int, X: Matrix, values: list[object], features: object) -> None:
+        """Store rows with the ids `first` and following."""
+        ids = np.arange(first, first + X.shape[0])
+        self.memory_.insert_many(X, values, ids=ids, features=features, progress=bool(self.verbose))
 
-    def _checked(self, X: Any, reset: bool) -> Any:
-        whole("passes", self.passes, 0)
-        whole("beam", self.beam, 1)
-        return validate_data(self, X, reset=reset, **ROWS)
+    def _check(self, X: object, reset: bool) -> Matrix:
+        """Rows as a matrix, after all checks of rows and options."""
+        self._check_options()
+        rows: Matrix = validate_data(self, X, reset=reset, **ROW_CHECKS)
+        return rows
 
-    # ---- asking
+    # ---- querying
 
-    def retrieve(self, X: Any, k: int = 1, *, exclude: Sequence[Iterable[int]] | None = None) -> HitMatrix:
-        """The k memories that fit each row best: row i of the answer is what `MemoryTree.query` gives.
+    def retrieve(self, X: object, k: int = 1, *, exclude: Sequence[Iterable[int]] | None = None) -> HitMatrix:
+        """The k memories that fit each row best.
 
-        Args:
-            X: a key in each row.
-            k: how many to return for each.
-            exclude: for each row the ids of memories to leave out.
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            A key in each row.
+        k : int, default=1
+            How many memories to return for each row.
+        exclude : sequence of sequences of int, default=None
+            For each row, ids of memories to leave out.
+
+        Returns
+        -------
+        HitMatrix
+            Row i holds what `MemoryTree.query` returns for key i.
+
+        Raises
+        ------
+        NotFittedError
+            If the retriever is not fitted.
         """
         check_is_fitted(self, "memory_")
-        return self.memory_.query_many(self._checked(X, reset=False), k, beam=self.beam, exclude=exclude)
+        return self.memory_.query_many(self._check(X, reset=False), k, beam=self.beam, exclude=exclude)
 
     # ---- learning
 
-    def learn(self, X: Any, reward: Reward | Any, *, exclude: Sequence[Iterable[int]] | None = None) -> Self:
-        """Ask for rows, and learn from how good the answers were; `passes` times, in a new order each.
+    def fit_rewards(
+        self,
+        X: object,
+        reward: RewardFunction | np.ndarray | scipy.sparse.spmatrix,
+        *,
+        exclude: Sequence[Iterable[int]] | None = None,
+    ) -> Self:
+        """Query for rows and learn from how useful the memories found are, in `max_iter` passes in random order.
 
-        Args:
-            X: a key in each row.
-            reward: a function `(number of the row, hits) -> rewards`, one from 0 to 1 for each hit, None or NaN where there
-                is none; or a matrix with a row for each query and a column for each memory, by its id.
-            exclude: for each row the ids of memories to leave out: its own, if it is stored.
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            A key in each row.
+        reward : callable, or {array, sparse matrix} of shape (n_samples, n_stored)
+            Either a function ``(row number, hits) -> rewards``, with one reward from 0 to 1 for each hit, None or NaN where
+            none was observed; or a matrix with a column for each memory, by its id.
+        exclude : sequence of sequences of int, default=None
+            For each row, ids of memories to leave out, such as the row's own if it is stored.
+
+        Returns
+        -------
+        self
+            The retriever.
+
+        Raises
+        ------
+        InvalidReward
+            If a reward is not a number from 0 to 1, or there are too many or too few.
         """
         check_is_fitted(self, "memory_")
-        X = self._checked(X, reset=False)
-        n = X.shape[0]
-        if not callable(reward):
-            reward = _columns_of(reward, n, self._count)
-        leave_out = None if exclude is None else [list(ids) for ids in exclude]
-        if leave_out is not None and len(leave_out) != n:
-            raise InvalidOption(f"exclude needs a list of ids for each of the {n} rows, not {len(leave_out)}")
+        rows = self._check(X, reset=False)
+        n = rows.shape[0]
+        rewards_of = _from_function(reward) if callable(reward) else _from_matrix(reward, n, self._n_seen)
+        excluded = None if exclude is None else [list(ids) for ids in exclude]
+        if excluded is not None and len(excluded) != n:
+            raise InvalidOption(f"exclude needs a list of ids for each of the {n} rows, not {len(excluded)}")
         batches = [
             order[first : first + BATCH]
-            for order in (self._chance.permutation(n) for _ in range(self.passes))
+            for order in (self._chance.permutation(n) for _ in range(self.max_iter))
             for first in range(0, n, BATCH)
         ]
-        for rows in track(batches, "learning", bool(self.verbose)):
-            k = max(1, min(len(self.memory_), math.ceil(BREADTH * math.log2(len(self.memory_) + 2))))
-            out = None if leave_out is None else [leave_out[i] for i in rows.tolist()]
-            hits = self.memory_.query_many(X[rows], k, beam=self.beam, exclude=out)
-            self.memory_.update_many(hits, _rewards(reward, rows, hits))
-        if not self._described:
-            self.memory_.learn()
+        for batch in track(batches, "learning", bool(self.verbose)):
+            k = max(1, min(len(self.memory_), math.ceil(REWARDED * math.log2(len(self.memory_) + 2))))
+            out = None if excluded is None else [excluded[i] for i in batch.tolist()]
+            hits = self.memory_.query_many(rows[batch], k, beam=self.beam, exclude=out)
+            self.memory_.reward_many(hits, rewards_of(batch, hits))
+        if not self._has_features:
+            self.memory_.refit()
         return self
 
 
-def _values(rows: int, count: int, y: Any, values: Any) -> list[Any]:
-    """The values of rows, by default their numbers, of which `count` have come before."""
+def _values(rows: int, first: int, y: object, values: Iterable[object] | None) -> list[object]:
+    """The values of rows, by default the numbers `first` and following."""
     if y is not None and values is not None:
         raise InvalidOption("give the values once: as values= or as y")
-    given = y if values is None else values
-    listing = list(range(count, count + rows)) if given is None else listed(given)
+    given: Any = y if values is None else values
+    listing: list[object] = list(range(first, first + rows)) if given is None else check_list(given)
     if len(listing) != rows:
         raise InvalidOption(f"{rows} rows need as many values, not {len(listing)}")
     return listing
 
 
-def _rewards(reward: Any, rows: np.ndarray, hits: HitMatrix) -> np.ndarray:
-    """The rewards of a batch as an array, NaN where there are none."""
-    if isinstance(reward, _Table):
-        return reward.of(rows, hits.ids)
-    given = np.full(hits.ids.shape, np.nan)
-    for i, (row, found) in enumerate(zip(rows.tolist(), hits, strict=True)):
-        given[i, : len(found)] = rewards_for(len(found), _rounded(reward(row, found)))
-    return given
+BatchRewards = Callable[[np.ndarray, HitMatrix], np.ndarray]
+"""The rewards for the hits of a batch of rows, given by their numbers; NaN where there is none."""
 
 
-def _rounded(rewards: Any) -> Any:
-    """Rewards without errors of rounding, such as a cosine of float32 has, and None for NaN; the rest is left to checks."""
-    if isinstance(rewards, str) or not isinstance(rewards, Iterable):
+def _from_function(reward: RewardFunction) -> BatchRewards:
+    """Rewards given as a function."""
+
+    def rewards_of(batch: np.ndarray, hits: HitMatrix) -> np.ndarray:
+        rewards = np.full(hits.ids.shape, np.nan)
+        for i, (row, found) in enumerate(zip(batch.tolist(), hits, strict=True)):
+            rewards[i, : len(found)] = check_rewards(found.ids, _rounded(reward(row, found)))
         return rewards
-    return [_rounded_one(reward) if isinstance(reward, Real) else reward for reward in rewards]
+
+    return rewards_of
 
 
-def _rounded_one(reward: Any) -> float | None:
-    if math.isnan(reward):
-        return None
-    nearest = min(max(float(reward), 0.0), 1.0)
-    return nearest if abs(reward - nearest) <= ROUNDING else float(reward)
-
-
-class _Table:
-    """Rewards that were given as a matrix of queries and memories."""
-
-    def __init__(self, matrix: Any):
-        self._matrix = matrix
-
-    def of(self, rows: np.ndarray, ids: np.ndarray) -> np.ndarray:
-        """The rewards of memories `ids` for some rows."""
-        there = ids != NONE
-        found = self._matrix[np.repeat(rows, ids.shape[1]), np.where(there, ids, 0).ravel()]
-        return np.where(there, np.clip(np.asarray(found, np.float64).reshape(ids.shape), 0, 1), np.nan)
-
-
-def _columns_of(matrix: Any, rows: int, memories: int) -> _Table:
-    """A matrix of rewards, checked before anything is learned from it."""
-    matrix = matrix.tocsr() if scipy.sparse.issparse(matrix) else np.asarray(matrix)
-    if matrix.shape != (rows, memories):
-        raise InvalidReward(f"rewards for {rows} rows and the {memories} rows stored so far, not a matrix {matrix.shape}")
-    numbers = matrix.data if scipy.sparse.issparse(matrix) else matrix
+def _from_matrix(matrix: np.ndarray | scipy.sparse.spmatrix, rows: int, memories: int) -> BatchRewards:
+    """Rewards given as a matrix, checked before anything is learned from it."""
+    table: Any = scipy.sparse.csr_matrix(matrix) if scipy.sparse.issparse(matrix) else np.asarray(matrix)
+    if table.shape != (rows, memories):
+        raise InvalidReward(f"rewards for {rows} rows and the {memories} rows stored so far, not a matrix {table.shape}")
+    numbers: np.ndarray = table.data if scipy.sparse.issparse(table) else table
     if numbers.dtype.kind not in "fiub" or np.any((numbers < -ROUNDING) | (numbers > 1 + ROUNDING)):
         raise InvalidReward("a reward is a number from 0 to 1, or NaN")
-    return _Table(matrix)
+
+    def rewards_of(batch: np.ndarray, hits: HitMatrix) -> np.ndarray:
+        present = hits.ids != NO_ID
+        found = table[np.repeat(batch, hits.ids.shape[1]), np.where(present, hits.ids, 0).ravel()]
+        return np.where(present, np.clip(np.asarray(found, np.float64).reshape(hits.ids.shape), 0, 1), np.nan)
+
+    return rewards_of
+
+
+def _rounded(rewards: object) -> object:
+    """Rewards without the rounding errors of float32, and None for NaN. Other objects are left as they are."""
+    if isinstance(rewards, str | Mapping) or not isinstance(rewards, Iterable):
+        return rewards
+    return [_rounded_one(float(reward)) if isinstance(reward, Real) else reward for reward in rewards]
+
+
+def _rounded_one(reward: float) -> float | None:
+    if math.isnan(reward):
+        return None
+    nearest = min(max(reward, 0.0), 1.0)
+    return nearest if abs(reward - nearest) <= ROUNDING else reward

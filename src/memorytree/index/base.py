@@ -204,6 +204,16 @@ class Index(ABC):
     """Increases when `project` changes for all keys."""
     sparse: bool
 
+    @property
+    def projection_fit(self) -> int:
+        """Changes when `project` is computed anew from the stored keys, not when rewards refine it; 0 before."""
+        return 0
+
+    @property
+    def is_refined(self) -> bool:
+        """Whether rewards have refined `project`."""
+        return False
+
     @abstractmethod
     def __len__(self) -> int: ...
 
@@ -280,6 +290,10 @@ class Index(ABC):
     def project(self, keys: KeyBatch) -> KeyBatch:
         """The keys in the space in which they are compared."""
         return keys
+
+    def weights(self, features: Array) -> Array:
+        """The learned weights of features of sparse keys."""
+        return np.ones(len(features), np.float32)
 
     @abstractmethod
     def plan_evictions(self, ids: Ids) -> Evictions:

@@ -80,6 +80,14 @@ class ProjectedIndex(Index):
         return len(self.keys)
 
     @property
+    def projection_fit(self) -> int:
+        return self._inserted_at_fit
+
+    @property
+    def is_refined(self) -> bool:
+        return self.projection.n_lessons > 0
+
+    @property
     def _outer(self) -> KeyTable | ForestIndex:
         """What answers queries: the table until there is a projection."""
         return self.keys if self.inner is None else self.inner

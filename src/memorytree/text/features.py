@@ -15,10 +15,14 @@ import unicodedata
 from collections.abc import Iterable
 from functools import lru_cache
 from itertools import pairwise
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 import numpy as np
 import scipy.sparse
+
+if TYPE_CHECKING:
+    from sklearn.pipeline import Pipeline
 
 RECIPE = "words, pairs and parts of four, 1"
 """What keys are made of; a memory that was made by another recipe cannot be asked by this one."""
@@ -130,3 +134,26 @@ def text_rows(texts: Iterable[str]) -> scipy.sparse.csr_matrix:
     index = np.int32 if len(places) < 2**31 else np.int64  # scipy takes a second look at what is longer than need be
     arrays = weights, (places % COLUMNS).astype(index), bounds.astype(index)
     return scipy.sparse.csr_matrix(arrays, shape=(len(found), COLUMNS))
+
+
+def text_vectorizer(*, tfidf: bool = True, **options: object) -> Pipeline:
+    """A scikit-learn pipeline from texts to sparse rows: counts of words, hashed to 2**20 columns.
+
+    Args:
+        tfidf: Weigh words by how few of the texts given to `fit` have them, damp repetitions, and scale rows to unit length.
+            Without it rows are counts, and nothing needs to be fitted.
+        options: Other options of scikit-learn's `HashingVectorizer`, such as `ngram_range=(1, 2)` or `stop_words="english"`.
+
+    Returns:
+        A pipeline with `fit` and `transform`.
+
+    Example:
+        >>> vectorizer = text_vectorizer().fit(["a dog in the snow", "two dogs at the sea", "a boat at sea"])
+        >>> vectorizer.transform(["the sea"]).shape
+        (1, 1048576)
+    """
+    from sklearn.feature_extraction.text import HashingVectorizer, TfidfTransformer
+    from sklearn.pipeline import make_pipeline
+
+    counts = HashingVectorizer(**{"n_features": 2**20, "alternate_sign": False, "norm": None, **options})
+    return make_pipeline(counts, TfidfTransformer(sublinear_tf=True)) if tfidf else make_pipeline(counts)
