@@ -12,7 +12,7 @@ import memorytree
 from tests.golden.recording import plain
 
 N, DIMENSIONS, PROBES = 60, 6, 5
-FAR, PAST = 9e9, 200.0  # times of expiry: never reached, and long ago
+FAR = 7e9  # a lifetime in seconds that never ends
 KINDS = ("fact", "task", "note")
 
 KEYS = {
@@ -80,10 +80,10 @@ def workload(keys, **options):
             single = [key_of(row[None])[0] for row in X]
             features = {"features": X[:N, :2]} if options.get("scorer") == "values" else {}
             metadata = [{"kind": KINDS[i % 3], "even": i % 2 == 0} if i % 5 else None for i in range(N)]
-            times = [(100.0 + i, PAST if i % 17 == 16 else FAR if i % 3 else None) for i in range(N)]
+            ttl = [0 if i % 17 == 16 else FAR if i % 3 else None for i in range(N)]
             labels = [f"label {i % 4}" if i % 3 else None for i in range(N)]
             ids = store.insert_many(
-                key_of(X[:N]), [f"value {i}" for i in range(N)], metadata=metadata, times=times, labels=labels, **features
+                key_of(X[:N]), [f"value {i}" for i in range(N)], metadata=metadata, ttl=ttl, labels=labels, **features
             )
             found["inserted"] = ids
             for i in range(N, N + 10):
