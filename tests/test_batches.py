@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from memorytree import MemoryTree
 from memorytree.checks import check_tree
-from memorytree.engine.state import ROOMS, SLOTS
+from memorytree.engine.arrays import ROOMS, SLOTS
 from tests.trees import KINDS, grown, key_of, keys_of, matrix, state
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from memorytree import MemoryTree
 from memorytree.checks import check_tree
-from memorytree.engine.state import LABEL, LEAF
+from memorytree.engine.arrays import LABEL, LEAF
 from memorytree.errors import InvalidOption
 
 

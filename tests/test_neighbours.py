@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from memorytree import MemoryForest, MemoryTree
 from memorytree.checks import check_arrays, check_tree
-from memorytree.engine.neighbours import SPARE
-from memorytree.engine.state import NONE
+from memorytree.engine.arrays import NONE
+from memorytree.engine.graph_search import SPARE
 from memorytree.errors import InvalidOption
 from memorytree.routing import principal
 from memorytree.scoring import linear
@@ -223,8 +223,8 @@ def test_lists_that_contradict_each_other_are_noticed():
         {"neighbours": ((3, 0), 3)},
         {"neighbours": ((3, 0), NONE)},
         {"neighbours": ((3, 0), 50)},
-        {"reaches": ((3, 0), 0.25)},
-        {"reaches": ((3, 0), 9e9)},
+        {"link_distances": ((3, 0), 0.25)},
+        {"link_distances": ((3, 0), 9e9)},
     ):
         with pytest.raises(ValueError, match="contradicts"):
             check_arrays(told(**changes), False, False)

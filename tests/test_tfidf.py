@@ -47,10 +47,10 @@ def by_hand(query, keys, learned):
 
 
 class ByHand:
-    """What a tree with `uptake` should hold: the keys that are there, in order of use, and the terms learned beside them."""
+    """What a tree with `expansion` should hold: the keys, in order of use, and the terms added to them."""
 
-    def __init__(self, capacity, uptake):
-        self.keys, self.learned, self.capacity, self.uptake = {}, {}, capacity, uptake
+    def __init__(self, capacity, expansion):
+        self.keys, self.learned, self.capacity, self.expansion = {}, {}, capacity, expansion
 
     def insert(self, id, key):
         self.forget(id)
@@ -68,14 +68,14 @@ class ByHand:
                 continue
             if reward:
                 self.keys[id] = self.keys.pop(id)
-            if self.uptake:
+            if self.expansion:
                 self.take_up(id, query, reward)
 
     def take_up(self, id, query, reward):
         learned = self.learned[id]
         for name, weight in query.items():
             if name not in self.keys[id] and (name in learned or reward):
-                learned[name] = learned.get(name, 0.0) + self.uptake * (reward * weight - learned.get(name, 0.0))
+                learned[name] = learned.get(name, 0.0) + self.expansion * (reward * weight - learned.get(name, 0.0))
         self.learned[id] = {name: weight for name, weight in learned.items() if weight >= 0.01}
 
     def whole_keys(self):
@@ -83,7 +83,7 @@ class ByHand:
 
 
 @pytest.mark.parametrize("capacity", [None, 6])
-@pytest.mark.parametrize("routing", [NARROW, WIDE._replace(uptake=0.5), NARROW._replace(uptake=0.5)])
+@pytest.mark.parametrize("routing", [NARROW, WIDE._replace(expansion=0.5), NARROW._replace(expansion=0.5)])
 def test_whatever_came_and_went_scores_are_those_counted_from_scratch(routing, capacity):
     asked = st.dictionaries(st.sampled_from("abcdefghxy"), st.just(1.0), min_size=1)
 
@@ -91,7 +91,7 @@ def test_whatever_came_and_went_scores_are_those_counted_from_scratch(routing, c
     @settings(max_examples=20)
     def walk(steps, asked):
         tree = MemoryTree(routing=routing, scorer="tfidf", capacity=capacity, seed=0)
-        model = ByHand(capacity, routing.uptake)
+        model = ByHand(capacity, routing.expansion)
         for name, *what in steps:
             if name == "insert":
                 model.insert(tree.insert(what[0], None), what[0])
@@ -151,7 +151,7 @@ def test_reading_changes_nothing():
 
 def test_a_batch_is_a_loop_and_a_built_tree_knows_the_same_counts():
     X, Q = documents(150), documents(40, seed=1)
-    routing = terms(breadth=2, scored=8, uptake=0.3)
+    routing = terms(breadth=2, scored=8, expansion=0.3)
     whole, loop = (MemoryTree(routing=routing, scorer="tfidf", seed=3) for _ in "ab")
     built = MemoryTree.build(X, range(150), routing=routing, scorer="tfidf", seed=3)
     whole.insert_many(X, range(150))
@@ -168,10 +168,10 @@ def test_a_batch_is_a_loop_and_a_built_tree_knows_the_same_counts():
     check_tree(whole)
 
 
-@pytest.mark.parametrize("uptake", [0, 0.3])
-def test_a_loaded_tree_goes_on_as_if_it_had_never_stopped(tmp_path, uptake):
+@pytest.mark.parametrize("expansion", [0, 0.3])
+def test_a_loaded_tree_goes_on_as_if_it_had_never_stopped(tmp_path, expansion):
     X, Q = documents(300), documents(40, seed=1)
-    routing = terms(breadth=2, uptake=uptake)
+    routing = terms(breadth=2, expansion=expansion)
     straight, stopped = (MemoryTree(routing=routing, scorer="tfidf", capacity=120, seed=0) for _ in "ab")
     for part in (slice(0, 100), slice(100, 200), slice(200, 300)):
         for tree in (straight, stopped):
@@ -201,7 +201,7 @@ def test_counts_that_do_not_fit_the_memories_are_refused(tmp_path, name, spoil, 
 
 @pytest.mark.parametrize("scorer", ["tfidf", "cosine"])
 def test_a_memory_answers_to_the_words_in_which_it_was_useful_until_they_prove_wrong(scorer):
-    tree = MemoryTree(routing=terms(uptake=0.5), scorer=scorer, seed=0)
+    tree = MemoryTree(routing=terms(expansion=0.5), scorer=scorer, seed=0)
     car, _ = tree.insert_many([{"car": 1.0, "red": 1.0}, {"car": 1.0, "blue": 1.0}], ["red", "blue"])
     for i in range(20):
         tree.insert({f"other{i}": 1.0}, i)
@@ -223,7 +223,7 @@ def test_a_memory_answers_to_the_words_in_which_it_was_useful_until_they_prove_w
 
 
 def test_learned_words_have_a_limit():
-    tree = MemoryTree(routing=terms(uptake=0.5), scorer="tfidf", seed=0)
+    tree = MemoryTree(routing=terms(expansion=0.5), scorer="tfidf", seed=0)
     id = tree.insert({"a": 1.0}, None)
     for i in range(40):
         tree.update(tree.query({"a": 1.0, **{f"word{i} {j}": 1.0 for j in range(30)}}), [1.0])
@@ -231,16 +231,16 @@ def test_learned_words_have_a_limit():
     assert tree._core.place_of(id, learned=True)[0]["key_features"].size == 1 + 512
 
 
-@pytest.mark.parametrize("wrong", [{"routing": terms(uptake=-0.1)}, {"routing": terms(uptake=1.5)}])
+@pytest.mark.parametrize("wrong", [{"routing": terms(expansion=-0.1)}, {"routing": terms(expansion=1.5)}])
 def test_an_uptake_that_cannot_be_is_refused(wrong):
-    with pytest.raises(InvalidOption, match="uptake"):
+    with pytest.raises(InvalidOption, match="expansion"):
         MemoryTree(**wrong)
 
 
 @pytest.mark.parametrize("scorer", ["metric", "values"])
 def test_scorers_with_other_eyes_do_not_look_at_learned_words(scorer):
     with pytest.raises(InvalidOption, match="take up"):
-        MemoryTree(routing=terms(uptake=0.5), scorer=scorer).insert({"a": 1.0}, None)
+        MemoryTree(routing=terms(expansion=0.5), scorer=scorer).insert({"a": 1.0}, None)
 
 
 def test_rewards_teach_which_terms_tell():

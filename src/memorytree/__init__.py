@@ -4,56 +4,55 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from memorytree.errors import MemoryTreeError
-    from memorytree.forest import MemoryForest
-    from memorytree.hits import Hit, HitMatrix, Hits, Receipt
+    from memorytree.config import (
+        GraphRouting, LinearScorer, PaperRouting, PrincipalRouting, Projection, TermLists, ValueModel,
+    )  # fmt: skip
+    from memorytree.errors import (
+        ConflictingReward, DamagedFile, DamagedStore, InvalidKey, InvalidOption, InvalidReceipt, InvalidReward,
+        MemoryTreeError, ReadOnlyStore, StoreClosed, StoreError, StoreLocked, UnknownId, UnsupportedValue,
+    )  # fmt: skip
+    from memorytree.receipts import Receipt
+    from memorytree.results import Hit, HitMatrix, Hits, RewardResult
     from memorytree.store import MemoryStore, open
-    from memorytree.text import Recall, TextHit, TextMemory
+    from memorytree.text import TextHit, TextHits, TextMemory
     from memorytree.tree import MemoryTree
-    from memorytree.writing import Learned
 
 __all__ = [
-    "Hit",
-    "HitMatrix",
-    "Hits",
-    "Learned",
-    "MemoryForest",
-    "MemoryStore",
-    "MemoryTree",
-    "MemoryTreeError",
-    "Recall",
-    "Receipt",
-    "TextHit",
-    "TextMemory",
-    "open",
-]
+    "ConflictingReward", "DamagedFile", "DamagedStore", "GraphRouting", "Hit", "HitMatrix", "Hits", "InvalidKey",
+    "InvalidOption", "InvalidReceipt", "InvalidReward", "LinearScorer", "MemoryStore", "MemoryTree", "MemoryTreeError",
+    "PaperRouting", "PrincipalRouting", "Projection", "ReadOnlyStore", "Receipt", "RewardResult", "StoreClosed", "StoreError",
+    "StoreLocked", "TermLists", "TextHit", "TextHits", "TextMemory", "UnknownId", "UnsupportedValue", "ValueModel",
+]  # fmt: skip
 __version__ = "0.1.0"
 
-_ROOMS = {
-    "errors": ("MemoryTreeError",),
-    "forest": ("MemoryForest",),
-    "hits": ("Hit", "HitMatrix", "Hits", "Receipt"),
+_LAZY_MODULES = {
+    "config": ("GraphRouting", "LinearScorer", "PaperRouting", "PrincipalRouting", "Projection", "TermLists", "ValueModel"),
+    "errors": (
+        "ConflictingReward", "DamagedFile", "DamagedStore", "InvalidKey", "InvalidOption", "InvalidReceipt", "InvalidReward",
+        "MemoryTreeError", "ReadOnlyStore", "StoreClosed", "StoreError", "StoreLocked", "UnknownId", "UnsupportedValue",
+    ),
+    "receipts": ("Receipt",),
+    "results": ("Hit", "HitMatrix", "Hits", "RewardResult"),
     "store": ("MemoryStore", "open"),
-    "text": ("Recall", "TextHit", "TextMemory"),
+    "text": ("TextHit", "TextHits", "TextMemory"),
     "tree": ("MemoryTree",),
-    "writing": ("Learned",),
-}
-_ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
+}  # fmt: skip
+_MODULE_OF = {name: module for module, names in _LAZY_MODULES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    """A public name or a room, imported when it is asked for: the engine takes a second, which no shell should wait for."""
-    room = _ROOM_OF.get(name, name)
-    if not room.startswith("_"):
+    """Import a public name or a module on first use: loading the engine takes a second, which a shell command may not need."""
+    module = _MODULE_OF.get(name, name)
+    if not module.startswith("_"):
         try:
-            found = import_module(f"memorytree.{room}")
+            found = import_module(f"memorytree.{module}")
         except ModuleNotFoundError as error:
-            if error.name != f"memorytree.{room}":
+            if error.name != f"memorytree.{module}":
                 raise
         else:
-            return globals().setdefault(name, found if room == name else getattr(found, name))
+            return globals().setdefault(name, found if module == name else getattr(found, name))
     raise AttributeError(f"module 'memorytree' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return [*__all__, *_ROOMS, "__version__"]
+    return [*__all__, "__version__", "open", *_LAZY_MODULES]

@@ -1,52 +1,71 @@
-"""MemoryTree: a memory that takes pairs (key, value), returns those that fit a key, learns from reward, and forgets.
-
-This file reads: what is there, what fits, and why; `writing.py` has all that changes a tree. Both know ids, values, receipts
-and the lock; everything else they ask of the engine.
-"""
+"""MemoryTree: the public API of a memory in one process. It handles ids, values, receipts and locking; an index does the rest."""
 
 from __future__ import annotations
 
-import itertools
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
-from memorytree import files, options
-from memorytree.engine.core import NO_TRACES, NOBODY
-from memorytree.engine.search import HITS, PLACES, STEPS
-from memorytree.engine.state import NONE
-from memorytree.errors import InvalidOption
-from memorytree.hits import HitMatrix, Hits, blank_trace
-from memorytree.inspection import Explanation, Stats, explain, measure
-from memorytree.keys import NO_KEYS, kind_for
-from memorytree.pictures import draw_bars, draw_text
-from memorytree.writing import Writable
+from memorytree import drawing, serialization
+from memorytree.arguments import (
+    LabelCodes, check_exclusions, check_feature_rows, check_fraction, check_ids, check_int, check_labels, check_list,
+    check_new_id, check_new_ids, check_reward_matrix, check_rewards, count_keys,
+)  # fmt: skip
+from memorytree.config import Routing, Scorer, TreeConfig
+from memorytree.engine.arrays import LINKED
+from memorytree.errors import InvalidKey, InvalidOption, InvalidReceipt, UnknownId
+from memorytree.index.base import (
+    NO_DECISIONS, NONE_EXCLUDED, Evictions, IdLists, Index, KeyBatch, QueryRequest, QueryResult, RewardBatch, blank_decisions,
+    no_exclusions,
+)  # fmt: skip
+from memorytree.index.factory import make_index
+from memorytree.keys import Keys, keys_for
+from memorytree.learning.reward_groups import RewardGroups
+from memorytree.locks import ReadersWriterLock
+from memorytree.progress import track
+from memorytree.receipts import Decision, Receipt, decision_rows
+from memorytree.results import (
+    NO_ID, ExplainedHit, Explanation, Hit, HitMatrix, Hits, QueryOrigin, RewardResult, Stats,
+)  # fmt: skip
+
+ROWS_PER_LOCK = 1024
+"""Rows of a batch that are written before waiting readers get the lock."""
+MOST_HITS = 2**33
+PARTS_SHOWN = 3
+GOOD_REWARD = 0.5
+"""Memories with at least this reward for the same query form a group."""
+
+_ONE_ROW = (0, 1)
+T = TypeVar("T")
 
 
-class MemoryTree(Writable):
+class MemoryTree:
     """A memory that learns, in logarithmic time (Contextual Memory Trees, ICML 2019).
 
     Args:
-        routing: "principal" (a full leaf is cut along its main direction, routers then stay), "neighbours" (the same, and
-            every memory knows up to 32 others that are near: a search goes on from one to the next, finds more in less
-            time, and insertions take ten times as long; dense keys only), "paper" (routers train themselves as memories
-            pass), "terms" (sparse keys only: lists of memories by term, and weights of terms that
-            learn from rewards), or "auto": principal for dense keys, terms for sparse ones.
-        scorer: "distance" (the nearest fits best), "cosine", "tfidf" (sparse keys: terms count by how few of the memories
-            that are there now have them), "metric" (near in a space that is learned from rewards), "values" (what values are
-            like, by the features given with them, is learned to count as well), "linear" (the paper's), or one of your own:
-            a function (x, keys, features) -> scores.
+        routing: how candidates are found. "principal": a full leaf is split along its main direction, routers then stay.
+            "graph" (dense keys): the same tree, and links between near memories along which a search continues; finds more
+            in less time, insertions take ten times as long. "paper": routers learn from every insertion. "terms" (sparse
+            keys): lists of memories by term, with weights of terms that learn from rewards. "auto": principal for dense
+            keys, terms for sparse ones. An object of `memorytree.config` sets the options of a routing.
+        scorer: how candidates are ranked. "distance" (the nearest first), "cosine", "tfidf" (sparse keys: terms count by how
+            few of the memories have them), "metric" (by a projection that learns from rewards), "values" (by features given
+            with the values as well), "linear" (the paper's), or a function (x, keys, features) -> scores.
+        trees: how many trees split the same memories; their answers are merged.
         balance: the paper's alpha: how strongly learning routers prefer even sides.
         leaf_factor: the paper's c: a leaf holds at most max(8, ceil(c ln n)) memories.
-        reroutes: the paper's d: memories that are put in anew after each write, where routers learn.
-        center: let learning routers see keys less their running mean; helps where all features are positive.
-        capacity: keep at most so many memories; the one whose insertion or last useful return lies furthest back goes.
+        reroutes: the paper's d: memories that are inserted again after each write, where routers learn.
+        center: subtract the running mean from keys where routers learn; helps where all features are positive.
+        capacity: store at most so many memories; the one whose insertion or last reward is longest ago is removed.
         seed: the same seed and the same writes give the same tree.
+
+    Raises:
+        InvalidOption: an option is out of range.
 
     Example:
         >>> tree = MemoryTree(seed=0)
@@ -55,8 +74,8 @@ class MemoryTree(Writable):
         >>> hits = tree.query([0.9, 0.2], k=1)
         >>> hits[0].value
         'east'
-        >>> tree.update(hits, [1.0])
-        Learned(learned=0, skipped=0)
+        >>> tree.reward(hits, [1.0])
+        RewardResult(learned=0, skipped=0)
         >>> tree.remove(first)
         >>> tree.query([0.9, 0.2])[0].value
         'north'
@@ -65,8 +84,9 @@ class MemoryTree(Writable):
     def __init__(
         self,
         *,
-        routing: Any = "auto",
-        scorer: Any = "distance",
+        routing: str | Routing = "auto",
+        scorer: str | Scorer = "distance",
+        trees: int = 1,
         balance: float = 0.9,
         leaf_factor: float = 4,
         reroutes: int = 5,
@@ -74,20 +94,36 @@ class MemoryTree(Writable):
         capacity: int | None = None,
         seed: int | None = None,
     ):
-        super().__init__(
-            options.check(
-                {
-                    "routing": routing, "scorer": scorer, "balance": balance, "leaf_factor": leaf_factor,
-                    "reroutes": reroutes, "center": center, "capacity": capacity, "seed": seed, "trees": 0,
-                }
-            )
-        )  # fmt: skip
-        self._draw = 0  # numbers the explorations; no part of the state
-        self._draw_lock = Lock()
-        self._path_room = 64
-        self._answer: Callable[..., Hits] = Hits  # what a query returns
+        self._start(TreeConfig(routing, scorer, trees, balance, leaf_factor, reroutes, center, capacity, seed))
 
-    # ---- what is there
+    @classmethod
+    def from_config(cls, config: TreeConfig) -> Self:
+        """An empty tree with these options."""
+        tree = cls.__new__(cls)
+        tree._start(config)
+        return tree
+
+    def _start(self, config: TreeConfig) -> None:
+        self.config = config
+        self.on_remove: Callable[[int, Any], None] | None = None
+        """Called with the id and the value of every memory that is removed, also for lack of capacity."""
+        self._keys: Keys[Any, Any, Any] | None = None  # None before the first key
+        self._index: Index | None = None
+        self._values: dict[int, Any] = {}
+        self._groups = RewardGroups()  # memories that were rewarded together
+        self._labels: dict[str | int, int] = {}  # labels as numbers
+        self._lock = ReadersWriterLock()
+        self._writer = Lock()  # held for the whole of a write, also while readers have the lock in between
+        self._draw = 0  # numbers explorations; not part of the state
+        self._draw_lock = Lock()
+
+    # ---- contents
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __contains__(self, id: object) -> bool:
+        return isinstance(id, int | np.integer) and not isinstance(id, bool) and id in self._values
 
     def __iter__(self) -> Iterator[int]:
         """The ids, in order of insertion."""
@@ -95,25 +131,485 @@ class MemoryTree(Writable):
             return iter(list(self._values))
 
     def __getitem__(self, id: int) -> Any:
-        """The value of a memory."""
-        return self._values[self._there(id)]
+        """The value of a memory; `UnknownId` if there is none."""
+        return self._values[self._known_id(id)]
 
     def get(self, id: int, default: Any = None) -> Any:
-        """The value of a memory, or a default."""
+        """The value of a memory, or a default.
+
+        >>> tree = MemoryTree(seed=0)
+        >>> tree.get(tree.insert([1.0], "one")), tree.get(7, "nothing")
+        ('one', 'nothing')
+        """
         return self._values[id] if id in self else default
 
+    def get_many(self, ids: Iterable[int], default: Any = None) -> list[Any]:
+        """The values of several memories, a default where there is none.
+
+        >>> tree = MemoryTree(seed=0)
+        >>> ids = tree.insert_many([[0.0], [1.0]], ["zero", "one"])
+        >>> tree.get_many([1, 5, 0])
+        ['one', None, 'zero']
+        """
+        return [self.get(id, default) for id in check_list(ids)]
+
     def key(self, id: int) -> Any:
-        """The key of a memory, in the form in which keys were given."""
+        """The key of a memory, in the form in which keys are given.
+
+        Raises:
+            UnknownId: no memory has this id.
+
+        >>> tree = MemoryTree(seed=0)
+        >>> tree.key(tree.insert({"rain": 2.0}, "wet"))
+        {'rain': 2.0}
+        """
         with self._lock.reading():
-            id = self._there(id)
-            keys, core = self._known()
-            return keys.stored(*core.place_of(id))
+            keys, index = self._known_index()
+            return keys.to_user(index.key(self._known_id(id)))
+
+    def label(self, id: int) -> str | int | None:
+        """The label of a memory, None if it has none.
+
+        >>> tree = MemoryTree(seed=0)
+        >>> tree.label(tree.insert([1.0], "one", label="odd"))
+        'odd'
+        """
+        with self._lock.reading():
+            number = self._known_index()[1].label(self._known_id(id))
+            return list(self._labels)[number] if 0 <= number < len(self._labels) else None
+
+    def features(self, id: int) -> np.ndarray | None:
+        """The features given with a memory's value, if the scorer uses features."""
+        with self._lock.reading():
+            return self._known_index()[1].features(self._known_id(id))
+
+    @property
+    def keys(self) -> Keys[Any, Any, Any] | None:
+        """The conversions of the tree's keys; None before the first key."""
+        return self._keys
+
+    def _known_id(self, id: Any) -> int:
+        """An id that a memory has."""
+        if id not in self:
+            raise UnknownId(f"no memory has the id {id!r}; ids are integers that insert returned or was given")
+        return int(id)
+
+    def _known_index(self) -> tuple[Keys[Any, Any, Any], Index]:
+        if self._keys is None or self._index is None:
+            raise UnknownId("this tree has never had a memory")
+        return self._keys, self._index
 
     def __repr__(self) -> str:
-        kind = "empty" if self._keys is None else type(self._keys).__name__.removesuffix("Keys").lower()
-        return f"<{type(self).__name__}: {len(self):,} memories, {kind} keys, routing {self._options['routing']!r}>"
+        kind = "empty" if self._keys is None else self._keys.kind
+        return f"<{type(self).__name__}: {len(self):,} memories, {kind} keys, routing {self.config.routing_name!r}>"
 
-    # ---- reading
+    # ---- writing
+
+    def _begin(self, x: object) -> tuple[Keys[Any, Any, Any], Index]:
+        """The keys and the index for a first key or batch of keys; they are kept once it is stored."""
+        if self._keys is None or self._index is None:
+            keys = keys_for(x)
+            return keys, make_index(self.config, keys.sparse, keys.dimension)
+        return self._keys, self._index
+
+    def check_insert(self, X: object, features: np.ndarray | None = None) -> Keys[Any, Any, Any]:
+        """The conversions of keys for a key or a batch to insert; keys themselves are not checked.
+
+        Args:
+            X: a key, or a batch of keys.
+            features: rows of features for some of their values.
+
+        Raises:
+            InvalidKey: X is no key.
+            InvalidOption: the options of the tree do not fit keys of this kind, or the features.
+
+        >>> MemoryTree(seed=0).check_insert([1.0, 2.0]).dimension
+        2
+        """
+        keys, index = self._begin(X)
+        if features is not None:
+            index.check_features(features)
+        return keys
+
+    def _rebuild_and_swap(self, work: Callable[[Index], T]) -> T:
+        """Do long work on a copy of the index while readers use the original, then replace it. The caller is the writer."""
+        assert self._index is not None
+        index = self._index.copy_for_rebuild()
+        result = work(index)
+        with self._lock.writing():
+            self._index = index
+        return result
+
+    def insert(
+        self,
+        x: Any,
+        value: Any,
+        *,
+        id: int | None = None,
+        features: Any = None,
+        label: str | int | None = None,
+    ) -> int:
+        """Store a memory.
+
+        Args:
+            x: the key: a 1-D array, a scipy sparse row, or a mapping {feature: weight}.
+            value: any object.
+            id: the id to give it; a memory that has it is replaced. By default the next free number.
+            features: numbers that describe the value, for scorers that use them.
+            label: what it belongs to; principal routers keep memories of one label together where they can.
+
+        Returns:
+            Its id.
+
+        Raises:
+            InvalidKey: x is no key, or not of the tree's kind.
+            InvalidOption: another argument is invalid.
+
+        >>> tree = MemoryTree(seed=0)
+        >>> tree.insert([1.0, 0.0], "east", label="horizontal")
+        0
+        """
+        ids = np.array([check_new_id(id)])
+        with self._writer:
+            keys, index = self._begin(x)
+            codes = None if label is None else check_labels([label], 1, self._labels)
+            rows = self._check_features(index, None if features is None else [features], 1)
+            row = keys.one(x, adding=True)  # last: only a valid key may add names of features
+            self._insert_rows((keys, index), row, ids, [value], (0, 1))
+            if codes is not None or rows is not None:
+                self._describe(ids, codes, rows)
+        return ids.item()
+
+    def insert_many(
+        self,
+        X: Any,
+        values: Iterable[Any],
+        *,
+        ids: Sequence[int] | np.ndarray | None = None,
+        features: Any = None,
+        labels: Iterable[str | int | None] | None = None,
+        progress: bool = False,
+    ) -> np.ndarray:
+        """Store a batch of memories, as a loop over `insert` would.
+
+        Args:
+            X: a matrix (dense or scipy sparse) with a key in each row, or a list of mappings.
+            values: as many values as there are keys.
+            ids: the ids to give them.
+            features: a row of numbers for each value, for scorers that use them.
+            labels: a label or None for each; they are set about a thousand rows at a time.
+            progress: show a progress bar.
+
+        Returns:
+            Their ids, (n,) int64.
+
+        Raises:
+            InvalidKey, InvalidOption: an argument is invalid; nothing has been stored.
+
+        >>> tree = MemoryTree(seed=0)
+        >>> tree.insert_many([[0.0], [1.0]], ["zero", "one"])
+        array([0, 1])
+        """
+        values = check_list(values)
+        new_ids = check_new_ids(X, len(values), ids)
+        n = len(new_ids)
+        if not n:
+            return new_ids
+        with self._writer:
+            keys, index = self._begin(X)
+            codes = None if labels is None else check_labels(labels, n, self._labels)
+            rows = self._check_features(index, features, n)
+            batch, _ = keys.batch(X, adding=True)
+            start = 0
+            for stop in track([*range(ROWS_PER_LOCK, n, ROWS_PER_LOCK), n], "inserting", progress):
+                self._insert_rows((keys, self._index or index), batch, new_ids, values, (start, stop))
+                part = slice(start, stop)
+                self._describe(new_ids[part], codes and codes.rows(start, stop), None if rows is None else rows[part])
+                start = stop
+        return new_ids
+
+    def _check_features(self, index: Index, features: Any, n: int) -> np.ndarray | None:
+        """Features of n values as a matrix that the index can use."""
+        if features is None:
+            return None
+        rows = check_feature_rows(features, n)
+        index.check_features(rows)
+        return rows
+
+    def _insert_rows(
+        self, into: tuple[Keys[Any, Any, Any], Index], batch: KeyBatch, ids: np.ndarray, values: list[Any], rows: tuple[int, int]
+    ) -> None:
+        """Insert some rows of a checked batch, and their values."""
+        (keys, index), (start, stop) = into, rows
+        while True:
+            with self._lock.writing():
+                self._keys, self._index = keys, index
+                result = index.insert(batch, ids, start, stop)
+                for until, evicted in result.evicted:
+                    self._values.update(zip(ids[start:until].tolist(), values[start:until], strict=True))
+                    self._forget(evicted)
+                    start = until
+                self._values.update(zip(ids[start : result.done].tolist(), values[start : result.done], strict=True))
+            start = result.done
+            if not result.rebuild_due:
+                return
+            self._rebuild_and_swap(lambda copy: copy.rebuild())
+            assert self._index is not None
+            index = self._index
+
+    def _describe(self, ids: np.ndarray, codes: LabelCodes | None, features: np.ndarray | None) -> None:
+        """Set labels and features of memories that have been inserted."""
+        if codes is None and features is None:
+            return
+        with self._lock.writing():
+            assert self._index is not None
+            if codes is not None:
+                self._labels |= codes.new
+                self._index.set_labels(ids, codes.numbers)
+            if features is not None:
+                # With a capacity, some of a batch may have been removed again; of equal ids the last one counts.
+                rows = {id: row for id, row in zip(ids.tolist(), features, strict=True) if id in self._values}
+                if rows:
+                    self._index.set_features(np.array(list(rows), np.int64), np.stack(list(rows.values())))
+
+    def _forget(self, id: int) -> None:
+        """Delete what the tree itself stores of a memory."""
+        value = self._values.pop(id)
+        self._groups.discard(id)
+        if self.on_remove is not None:
+            self.on_remove(id, value)
+
+    @classmethod
+    def build(
+        cls,
+        X: Any,
+        values: Iterable[Any],
+        *,
+        ids: Sequence[int] | np.ndarray | None = None,
+        features: Any = None,
+        labels: Iterable[str | int | None] | None = None,
+        **options: Any,
+    ) -> Self:
+        """Make a tree of a whole batch, top-down, so that it is balanced from the start.
+
+        Args:
+            X, values, ids, features, labels: as in `insert_many`; ids must differ.
+            options: as for `MemoryTree`.
+
+        Raises:
+            InvalidKey, InvalidOption: an argument is invalid.
+
+        >>> tree = MemoryTree.build([[0.0], [1.0], [2.0]], ["zero", "one", "two"], seed=0)
+        >>> tree.query([1.1])[0].value
+        'one'
+        """
+        tree = cls(**options)
+        values = check_list(values)
+        new_ids = check_new_ids(X, len(values), ids)
+        n = len(new_ids)
+        if not n:
+            return tree
+        keys, index = tree._begin(X)
+        if len(np.unique(new_ids[new_ids >= 0])) < np.count_nonzero(new_ids >= 0):
+            raise InvalidOption("build needs ids that differ from each other")
+        capacity = tree.config.capacity
+        if capacity is not None and n > capacity:
+            raise InvalidOption(f"{n} memories are more than the capacity of {capacity}")
+        rows = tree._check_features(index, features, n)
+        codes = None if labels is None else check_labels(labels, n, tree._labels)
+        index.build(keys.batch(X, adding=True)[0], new_ids, None if codes is None else codes.numbers)
+        tree._labels |= {} if codes is None else codes.new
+        tree._keys, tree._index = keys, index
+        tree._values = dict(zip(new_ids.tolist(), values, strict=True))
+        tree._describe(new_ids, None, rows)
+        return tree
+
+    def remove(self, id: int) -> None:
+        """Remove a memory.
+
+        Raises:
+            UnknownId: no memory has this id.
+
+        >>> tree = MemoryTree(seed=0)
+        >>> tree.remove(tree.insert([1.0], "one"))
+        >>> len(tree)
+        0
+        """
+        with self._writer:
+            id = self._known_id(id)
+            with self._lock.writing():
+                assert self._index is not None
+                rebuild_due = self._index.remove(id)
+                self._forget(id)
+            if rebuild_due:
+                self._rebuild_and_swap(lambda index: index.rebuild())
+
+    def plan_evictions(self, ids: np.ndarray) -> Evictions:
+        """What `insert_many` with these ids would remove, without inserting anything.
+
+        Args:
+            ids: (n,) int64, all given.
+        """
+        with self._lock.reading():
+            return Evictions([], []) if self._index is None else self._index.plan_evictions(ids)
+
+    # ---- rewards
+
+    def reward(self, hits: Hits | Receipt | str, rewards: Any) -> RewardResult:
+        """Report how useful the hits of a query were.
+
+        Args:
+            hits: what `query` returned, its receipt, or the receipt's token (`str(hits.receipt)`).
+            rewards: for each hit a number in [0, 1], or None where none was observed; or a mapping {id: number}.
+
+        Returns:
+            How much was learned. Learned projections, term lists, value models and scorers of your own learn at once.
+            Routers of paper routing learn at the explored node (Algorithm 3), unless it has been removed since, which the
+            result counts. Principal routers learn when `refit` is called: memories rewarded together (at least 0.5) are then
+            kept together.
+
+        Raises:
+            InvalidReceipt: the hits, receipt or token belong to another memory.
+            InvalidReward: a reward is out of range, or belongs to no hit.
+
+        >>> tree = MemoryTree(scorer="cosine", seed=0)
+        >>> ids = tree.insert_many([{"tea": 1.0}, {"tea": 1.0, "milk": 1.0}], ["green", "white"])
+        >>> hits = tree.query({"tea": 1.0}, k=2)
+        >>> tree.reward(hits, {1: 1.0, 0: 0.0})
+        RewardResult(learned=1, skipped=0)
+        """
+        with self._writer:
+            if isinstance(hits, Hits) and hits.origin.keys is None:  # of a tree that was empty
+                check_rewards(hits.ids, rewards)
+                return RewardResult(0, 0)
+            encoded, ids, decision = self._query_of(hits)
+            given = check_rewards(ids, rewards)
+            assert self._keys is not None
+            batch = RewardBatch(self._keys.decode(encoded), ids[None], given[None], decision_rows([decision]))
+            return self._learn(batch)
+
+    def reward_many(self, hits: HitMatrix, rewards: Any) -> RewardResult:
+        """Report rewards for a batch of queries.
+
+        Args:
+            hits: what `query_many` returned.
+            rewards: an array (n, k), NaN where none was observed.
+
+        Raises:
+            InvalidReceipt: the hits belong to another tree.
+            InvalidReward: a reward is out of range, or the shape is wrong.
+
+        >>> tree = MemoryTree(seed=0)
+        >>> ids = tree.insert_many([[0.0], [1.0]], ["zero", "one"])
+        >>> tree.reward_many(tree.query_many([[0.1], [0.9]]), [[1.0], [0.5]])
+        RewardResult(learned=0, skipped=0)
+        """
+        if not isinstance(hits, HitMatrix):
+            raise InvalidReceipt(f"reward_many takes what query_many returned, not {type(hits).__name__}")
+        given = check_reward_matrix(hits.ids.shape, rewards)
+        keys, encoded, decisions = hits.origin
+        if not len(hits) or keys is None:
+            return RewardResult(0, 0)
+        with self._writer:
+            if keys is not self._keys:
+                raise InvalidReceipt("these hits come from another tree")
+            decisions = decisions if len(decisions) else blank_decisions(len(hits))
+            return self._learn(RewardBatch(keys.decode_many(encoded), hits.ids, given, decisions))
+
+    def reward_queries(self, X: Any, ids: np.ndarray, rewards: np.ndarray, decisions: np.ndarray) -> RewardResult:
+        """Learn from rewards for queries that are given by their keys.
+
+        Args:
+            X: the keys of the queries.
+            ids: (n, k) the hits, -1 where there is none.
+            rewards: (n, k), NaN where none was observed.
+            decisions: (n, 4), see `Decision`.
+        """
+        with self._writer:
+            keys, _ = self._known_index()
+            return self._learn(RewardBatch(keys.batch(X, adding=True)[0], ids, rewards, decisions))
+
+    def _query_of(self, hits: Hits | Receipt | str) -> tuple[Any, np.ndarray, Decision]:
+        """(encoded key, ids, decision) of a query."""
+        if isinstance(hits, Hits):
+            if hits.origin.keys is not self._keys:
+                raise InvalidReceipt("these hits come from another tree; a copy of that tree takes their receipt")
+            return hits.origin.encoded, hits.ids, hits.origin.decisions
+        receipt = Receipt.parse(hits) if isinstance(hits, str) else hits
+        if not isinstance(receipt, Receipt):
+            raise InvalidReceipt(f"reward takes hits, a receipt or its token, not {type(hits).__name__}")
+        if receipt.issuer:
+            raise InvalidReceipt("this receipt comes from a store")
+        if self._keys is None:
+            raise InvalidReceipt("this tree has never answered a query with hits")
+        try:
+            X = self._keys.from_bytes([receipt.key])
+            batch, _ = self._keys.batch(X)
+        except InvalidKey as error:
+            raise InvalidReceipt(f"the key of this receipt does not fit this tree: {error}") from None
+        encoded = self._keys.take(self._keys.encode_many(X, batch), 0)
+        return encoded, np.array(receipt.ids, np.int64), receipt.decision
+
+    def _learn(self, batch: RewardBatch) -> RewardResult:
+        assert self._index is not None
+        learned = skipped = 0
+        n = len(batch.ids)
+        for start in range(0, n, ROWS_PER_LOCK):
+            with self._lock.writing():
+                result = self._index.reward(batch.rows(start, min(start + ROWS_PER_LOCK, n)))
+            learned, skipped = learned + result.learned, skipped + result.skipped
+        if self._index.groups_rewards:
+            for row, good in zip(batch.ids.tolist(), (batch.rewards >= GOOD_REWARD).tolist(), strict=True):
+                self._groups.join(id for id, is_good in zip(row, good, strict=True) if is_good and id in self._values)
+        return RewardResult(learned, skipped)
+
+    def refit(self, passes: int = 1) -> None:
+        """Let the routers learn from everything stored, and place every memory by them.
+
+        Principal routers are rebuilt, so that memories of one label, and those rewarded together, stay together; projections
+        of all memories are computed again. Paper routers see all memories `passes` times.
+
+        >>> tree = MemoryTree.build([[0.0], [1.0], [2.0]], ["zero", "one", "two"], labels=["even", "odd", "even"], seed=0)
+        >>> tree.refit()
+        """
+        check_int("passes", passes, 1)
+        with self._writer:
+            if self._index is None:
+                return
+            pairs = self._groups.pairs()
+            groups = LINKED + np.unique(pairs[:, 1], return_inverse=True)[1].reshape(-1)
+
+            def work(index: Index) -> None:
+                index.set_labels(pairs[:, 0].copy(), groups)
+                index.refit(passes)
+
+            self._rebuild_and_swap(work)
+
+    def sweep(self) -> int:
+        """Move every memory to where the present routers send it, without learning.
+
+        Afterwards every memory is found under its own key.
+
+        Returns:
+            How many moved.
+
+        >>> MemoryTree.build([[0.0], [1.0]], ["zero", "one"], routing="paper", seed=0).sweep()
+        0
+        """
+        with self._writer:
+            return 0 if self._index is None else self._rebuild_and_swap(lambda index: index.sweep())
+
+    def reroute(self, times: int) -> None:
+        """Remove a random memory and insert it again, `times` times (the paper's Algorithm 7).
+
+        >>> MemoryTree.build([[0.0], [1.0]], ["zero", "one"], routing="paper", seed=0).reroute(10)
+        """
+        times = check_int("times", times, 0)
+        with self._writer:
+            if self._index is not None and times:
+                self._rebuild_and_swap(lambda index: index.reroute(times))
+
+    # ---- queries
 
     def query(
         self,
@@ -123,58 +619,68 @@ class MemoryTree(Writable):
         explore: float = 0.0,
         beam: int = 1,
         exclude: Iterable[int] | None = None,
-        draw: int | None = None,
+        exploration_seed: int | None = None,
     ) -> Hits:
-        """The memories that fit a key best, at most k, best first.
+        """The memories that fit a key best.
 
         Args:
             x: the key.
-            k: how many to return.
-            explore: the paper's epsilon: with this probability one decision is left to chance, so that `update` can learn.
-            beam: how many leaves to look into, the likeliest first; a query that does explore looks into one. With
-                neighbours: how many memories to ask for theirs, half as many to twice as many, as the distances tell. With
-                term lists: how many times as many lists to read and memories to score; 0 reads as many as 1 does and ranks
-                memories by what these lists tell of them, which takes less time: scores are then estimates.
+            k: how many to return at most.
+            explore: the paper's epsilon: the probability that one decision is random, so that routers can learn from the
+                reward.
+            beam: how many leaves to search, the most likely first; a query that explores searches one. With routing="graph":
+                how many memories to follow links from, half as many to twice as many, depending on distances. With term
+                lists: a factor on the lists read and the memories scored; 0 reads as many as 1 and ranks by what these lists
+                tell, which is faster, and scores are then estimates.
             exclude: ids to leave out.
-            draw: a number that fixes what chance decides when exploring.
-        """
-        if type(k) is not int or not 0 < k <= len(self._values):
-            k = min(options.whole("k", k, 1), len(self._values) or 1)
-        if beam != 1 or explore != 0 or type(beam) is not int:
-            beam, explore = self._checked_beam(beam), options.within("explore", explore, 0, 1)
-        keys = self._keys
-        if keys is None or self._core is None:
-            kind_for(x).one(x, growing=True)
-            return self._answer([], [], [], NO_KEYS, None, blank_trace(0))
-        row = keys.one(x)
-        if self._options["scorer"] != "distance":
-            keys.check(row)
-        excluded, bounds = NOBODY, _NO_BOUNDS
-        if exclude is not None:
-            excluded = options.ids("exclude", exclude)
-            bounds = np.array([0, len(excluded)])
-        ids, scores = np.empty((1, k), _INT64), np.empty((1, k), _FLOAT32)
-        draw = self._draws(draw, 1) if explore else 0
-        while True:
-            room = self._path_room
-            traces = np.empty((1, PLACES + 2 * k + 2 * room), _INT64)
-            with self._lock.reading():
-                self._core.query(row, (0, 1), bounds, excluded, ids, scores, traces, beam, explore, draw)
-                found = ids.tolist()[0]
-                if traces.item(HITS) < k:
-                    del found[traces.item(HITS) :]
-                values = [self._values[id] for id in found]
-            steps = traces.item(STEPS)
-            if steps <= room:
-                break
-            self._path_room = max(self._path_room, 2 * steps)
-        # A key that holds NaN or infinity shows in its distances; reading does no harm, so it is enough to look now.
-        if not found or not scores.item(0) > _WORST:
-            keys.check(row)
-        return self._answer(found, values, scores.tolist()[0][: len(found)], keys, keys.keep(x, row), traces[0])
+            exploration_seed: fixes the random decisions of exploration.
 
-    def _checked_beam(self, beam: Any) -> int:
-        return options.whole("beam", beam, 1 if self._core is None else self._core.least_beam)
+        Returns:
+            Hits, best first.
+
+        Raises:
+            InvalidKey: x is no key of the tree's kind.
+            InvalidOption: another argument is out of range.
+
+        >>> tree = MemoryTree(seed=0)
+        >>> ids = tree.insert_many([[0.0], [1.0], [2.0]], ["zero", "one", "two"])
+        >>> [hit.value for hit in tree.query([1.2], k=2)]
+        ['one', 'two']
+        """
+        n = len(self._values)
+        if type(k) is not int or not 0 < k <= n:
+            k = min(check_int("k", k, 1), n or 1)
+        if beam != 1 or explore != 0 or type(beam) is not int:
+            beam, explore = self.check_beam(beam), check_fraction("explore", explore, 0, 1)
+        keys = self._keys
+        if keys is None or self._index is None:
+            keys_for(x).one(x, adding=True)
+            return Hits(np.empty(0, np.int64), [], np.empty(0, np.float32), QueryOrigin(None, None, Decision()))
+        row = keys.one(x)
+        if self.config.scorer != "distance":
+            keys.check(row)
+        excluded = NONE_EXCLUDED
+        if exclude is not None:
+            ids = check_ids("exclude", exclude)
+            excluded = IdLists(np.array([0, len(ids)]), ids)
+        draw = self._draws(exploration_seed, 1) if explore else 0
+        request = QueryRequest(row, k, 0, 1, beam, explore, draw, excluded)
+        with self._lock.reading():
+            found, scores, decisions = self._index.query(request)
+            ids, scores = found[0], scores[0]
+            if ids.item(k - 1) == NO_ID:
+                filled = int(np.count_nonzero(ids != NO_ID))
+                ids, scores = ids[:filled], scores[:filled]
+            values = [self._values[id] for id in ids.tolist()]
+        # A key that holds NaN or infinity has distances that are not finite; reading does no harm, so checking now is enough.
+        if not values or not scores.item(0) > -math.inf:
+            keys.check(row)
+        decision = Decision(*decisions[0].tolist()) if len(decisions) else Decision()
+        return Hits(ids, values, scores, QueryOrigin(keys, keys.encode(x, row), decision))
+
+    def check_beam(self, beam: Any) -> int:
+        """A beam that this tree can search with; otherwise `InvalidOption`."""
+        return check_int("beam", beam, 1 if self._index is None else self._index.min_beam)
 
     def query_many(
         self,
@@ -184,7 +690,7 @@ class MemoryTree(Writable):
         explore: float = 0.0,
         beam: int = 1,
         exclude: Sequence[Iterable[int]] | None = None,
-        draw: int | None = None,
+        exploration_seed: int | None = None,
         threads: int = 1,
     ) -> HitMatrix:
         """Answer a batch of queries, as a loop over `query` would.
@@ -193,130 +699,240 @@ class MemoryTree(Writable):
             X: a matrix with a key in each row, or a list of mappings.
             k, explore, beam: as in `query`.
             exclude: for each row the ids to leave out.
-            draw: fixes what chance decides when exploring; row i takes draw + i.
-            threads: how many threads share the rows (0: one for each core).
-        """
-        k = options.whole("k", k, 1)
-        beam, explore = self._checked_beam(beam), options.within("explore", explore, 0, 1)
-        workers = options.whole("threads", threads, 0) or os.cpu_count() or 1
-        if options.length(X) * k > 2**33:
-            raise InvalidOption(f"{options.length(X)} answers of {k} hits each are more than fit into memory")
-        if self._keys is None or self._core is None:
-            n = kind_for(X).many(X)[1] if options.length(X) else 0
-            blank = np.full((n, k), NONE, np.int64), np.full((n, k), -np.inf, np.float32)
-            return HitMatrix(*blank, self, NO_KEYS, X, NO_TRACES)
-        keys = self._keys
-        batch, n = keys.many(X)
-        bounds, excluded = options.exclusions(exclude, n)
-        ids, scores = np.empty((n, k), np.int64), np.empty((n, k), np.float32)
-        draw = self._draws(draw, n) if explore else 0
-        edges = np.linspace(0, n, min(workers, max(n, 1)) + 1).astype(int).tolist()
-        while True:
-            room = self._path_room
-            traces = np.empty((n, PLACES + 2 * k + 2 * room), np.int64) if explore else NO_TRACES
-            with self._lock.reading():
-                core = self._core
-                if workers == 1:
-                    core.query(batch, (0, n), bounds, excluded, ids, scores, traces, beam, explore, draw)
-                else:
-                    with ThreadPoolExecutor(workers) as pool:
-                        parts = [
-                            pool.submit(core.query, batch, rows, bounds, excluded, ids, scores, traces, beam, explore, draw)
-                            for rows in itertools.pairwise(edges)
-                        ]
-                    for part in parts:
-                        part.result()
-            if not explore or not n or traces[:, STEPS].max() <= room:
-                return HitMatrix(ids, scores, self, keys, keys.keep_many(X, batch), traces)
-            self._path_room = max(self._path_room, 2 * int(traces[:, STEPS].max()))
+            exploration_seed: fixes the random decisions of exploration; row i uses exploration_seed + i.
+            threads: how many threads share the rows; 0: one for each core.
 
-    def compare(self, x: Any, ids: Iterable[int]) -> np.ndarray:
-        """How well some memories fit a key, each looked at, whatever routing would have found: one score for each id.
+        Returns:
+            A hit matrix with a row for each key.
 
-        An id that no memory has scores minus infinity.
+        Raises:
+            InvalidKey, InvalidOption: an argument is invalid.
 
         >>> tree = MemoryTree(seed=0)
         >>> ids = tree.insert_many([[0.0], [1.0], [2.0]], ["zero", "one", "two"])
-        >>> tree.compare([1.5], [2, 0])
+        >>> tree.query_many([[0.9], [2.2]]).values
+        [['one'], ['two']]
+        """
+        k = check_int("k", k, 1)
+        beam, explore = self.check_beam(beam), check_fraction("explore", explore, 0, 1)
+        workers = check_int("threads", threads, 0) or os.cpu_count() or 1
+        n = count_keys(X)
+        if n * k > MOST_HITS:
+            raise InvalidOption(f"{n} answers of {k} hits each are more than fit into memory")
+        if self._keys is None or self._index is None:
+            n = keys_for(X).batch(X)[1] if n else 0
+            blank = np.full((n, k), NO_ID, np.int64), np.full((n, k), -np.inf, np.float32)
+            return HitMatrix(*blank, self.get, QueryOrigin(None, None, NO_DECISIONS))
+        keys = self._keys
+        batch, n = keys.batch(X)
+        excluded = no_exclusions(n) if exclude is None else IdLists(*check_exclusions(exclude, n))
+        draw = self._draws(exploration_seed, n) if explore else 0
+        edges = np.linspace(0, n, min(workers, max(n, 1)) + 1).astype(int).tolist()
+        requests = [
+            QueryRequest(batch, k, start, stop, beam, explore, draw, excluded)
+            for start, stop in zip(edges[:-1], edges[1:], strict=True)
+        ]
+        with self._lock.reading():
+            if len(requests) == 1:
+                result = self._index.query(requests[0])
+            else:
+                with ThreadPoolExecutor(workers) as pool:
+                    parts = list(pool.map(self._index.query, requests))
+                result = QueryResult(*(np.concatenate([part[column] for part in parts]) for column in range(3)))
+        origin = QueryOrigin(keys, keys.encode_many(X, batch), result.decisions)
+        return HitMatrix(result.ids, result.scores, self.get, origin)
+
+    def score(self, x: Any, ids: Iterable[int]) -> np.ndarray:
+        """How well given memories fit a key, whatever routing would find.
+
+        Args:
+            x: the key.
+            ids: the memories.
+
+        Returns:
+            A score for each id, (n,) float32; minus infinity where no memory has the id.
+
+        >>> tree = MemoryTree(seed=0)
+        >>> ids = tree.insert_many([[0.0], [1.0], [2.0]], ["zero", "one", "two"])
+        >>> tree.score([1.5], [2, 0])
         array([-0.5, -1.5], dtype=float32)
         """
-        asked = options.ids("ids", ids)
+        asked = check_ids("ids", ids)
         scores = np.full(len(asked), -np.inf, np.float32)
-        keys: Any = self._keys or kind_for(x)
+        keys = self._keys or keys_for(x)
         row = keys.one(x)
         keys.check(row)
         with self._lock.reading():
-            there = np.array([id in self._values for id in asked.tolist()], bool)
-            if there.any():
-                scores[there] = self._core.compare(row, 0, 1, asked[None, there])[0]
+            stored = np.array([id in self._values for id in asked.tolist()], bool)
+            if stored.any():
+                assert self._index is not None
+                scores[stored] = self._index.score(row, asked[None, stored])[0]
         return scores
 
     def _draws(self, given: int | None, n: int) -> int:
-        """The first of n numbers that fix what chance decides."""
+        """The first of n numbers that fix random decisions."""
         if given is not None:
-            return options.whole("draw", given, 0)
+            return check_int("exploration_seed", given, 0)
         with self._draw_lock:
             self._draw += n
             return self._draw - n
 
-    # ---- looking inside
+    # ---- inspection
 
     def stats(self) -> Stats:
-        """Size, shape and balance of the tree, and the bytes it takes."""
-        return self._read(measure)
+        """Size, shape and balance of the tree, and the bytes it uses.
+
+        >>> MemoryTree.build([[0.0], [1.0]], ["zero", "one"], seed=0).stats().memories
+        2
+        """
+        with self._lock.reading():
+            return Stats() if self._index is None else self._index.stats()
 
     def explain(self, x: Any, k: int = 5, *, beam: int = 1) -> Explanation:
-        """Why a query for x with this beam returns what it does: the way to the first leaf, and the k best memories."""
-        k, beam = options.whole("k", k, 1), self._checked_beam(beam)
-        keys: Any = self._keys or kind_for(x)
-        keys.check(keys.one(x))
-        return self._read(lambda tree: explain(tree, x, min(k, len(tree) or 1), beam))
-
-    def draw(self, ax: Any = None, *, depth: int = 4, names: Mapping[Any, str] | None = None) -> Any:
-        """A picture of the tree: as text, or with matplotlib on the axes given (`ax=True` makes some).
+        """Why a query returns what it does: the path to the first leaf, and what contributes to the scores of the hits.
 
         Args:
-            ax: None for text, or where to draw.
-            depth: how many levels; of term lists, which have none, five terms for each.
-            names: of term lists, only the terms that have a name here.
-        """
-        depth = options.whole("depth", depth, 0)
-        if ax is None:
-            return self._read(lambda tree: draw_text(tree, depth, names))
-        return self._read(lambda tree: draw_bars(tree, depth, None if ax is True else ax, names))
+            x, k, beam: as in `query`.
 
-    def _read(self, look: Callable[[MemoryTree], Any]) -> Any:
+        >>> tree = MemoryTree(scorer="cosine", seed=0)
+        >>> ids = tree.insert_many([{"tea": 1.0}, {"tea": 1.0, "milk": 1.0}], ["green", "white"])
+        >>> tree.explain({"milk": 1.0}, k=1).candidates[0].parts
+        (('milk', 0.707...),)
+        """
+        k, beam = check_int("k", k, 1), self.check_beam(beam)
+        keys = self._keys or keys_for(x)
+        row = keys.one(x)
+        keys.check(row)
         with self._lock.reading():
-            return look(self)
+            if self._index is None:
+                return Explanation()
+            path, hits = self._index.explain(QueryRequest(row, min(k, len(self._values) or 1), beam=beam))
+            candidates = []
+            for hit in hits:
+                named = [(keys.feature_name(feature), float(part)) for feature, part in hit.contributions.items()]
+                largest = sorted(named, key=lambda part: (-abs(part[1]), str(part[0])))[:PARTS_SHOWN]
+                parts = (*hit.components.items(), *largest)
+                candidates.append(ExplainedHit(Hit(hit.id, self._values[hit.id], hit.score), parts))
+        return Explanation(path.steps, path.leaf, path.n_scored, tuple(candidates), path.searched_neighbours)
+
+    def plot(self, ax: Any = None, *, depth: int = 4, names: Mapping[Any, str] | None = None) -> Any:
+        """A picture of the tree: as text, or with matplotlib.
+
+        Args:
+            ax: None for text; matplotlib axes, or True for new ones.
+            depth: how many levels; for term lists five terms for each.
+            names: of term lists, show only the terms that have a name here.
+
+        Returns:
+            The text, or the axes.
+
+        >>> print(MemoryTree.build([[0.0], [1.0]], ["zero", "one"], seed=0).plot())
+        leaf 0: 2
+        """
+        depth = check_int("depth", depth, 0)
+        with self._lock.reading():
+            if self._index is None or self._keys is None:
+                return "(empty)" if ax is None else drawing.new_axes(ax, 0)
+            outline = self._index.outline(depth)
+            return drawing.draw(outline, ax, depth, drawing.Names(len(self), self._keys.feature_name, names))
 
     # ---- files
 
-    def save(self, path: str | os.PathLike, *, encode: Callable[[Any], Any] | None = None) -> None:
-        """Write the tree to one file, whole or not at all.
-
-        Values may be what msgpack knows (None, bool, int, float, str, bytes, list, dict) and NumPy arrays; for anything
-        else give `encode`, which turns a value into such data.
-        """
-        files.save(self._read(files.state_of), path, encode)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike, *, decode: Callable[[Any], Any] | None = None, scorer: Any = None) -> Self:
-        """The tree that `save` wrote; it goes on exactly as the saved one would have.
+    def save(self, path: str | os.PathLike[str], *, encode: Callable[[Any], Any] | None = None) -> None:
+        """Write the tree to a file, completely or not at all.
 
         Args:
             path: the file.
-            decode: turns what `encode` made of a value back into the value.
-            scorer: the scorer of one's own that the tree had, if it had one; no file holds code.
+            encode: turns a value into data that msgpack can hold: None, bool, int, float, str, bytes, list, dict, or NumPy
+                arrays. Needed for other values only.
+
+        Raises:
+            UnsupportedValue: a value cannot be written.
         """
-        return files.load(cls, path, decode, scorer)
+        serialization.save(self.state_dict(), path, encode)
+
+    @classmethod
+    def load(
+        cls, path: str | os.PathLike[str], *, decode: Callable[[Any], Any] | None = None, scorer: Scorer | None = None
+    ) -> Self:
+        """The tree that `save` wrote; it continues exactly as the saved one would have.
+
+        Args:
+            path: the file.
+            decode: the inverse of `encode`.
+            scorer: the scorer of your own that the tree had, if it had one; files contain no code.
+
+        Raises:
+            DamagedFile: the file is not a complete saved tree.
+            InvalidOption: the scorer is missing, or the tree had none of its own.
+
+        >>> import tempfile, pathlib
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "numbers.tree"
+        >>> MemoryTree.build([[0.0], [1.0]], ["zero", "one"], seed=0).save(path)
+        >>> MemoryTree.load(path).query([0.9])[0].value
+        'one'
+        """
+        return serialization.load(cls.from_state_dict, path, decode, scorer)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The complete state as plain data and arrays; values are the caller's own objects."""
+        with self._lock.reading():
+            state: dict[str, Any] = {
+                "config": self.config.to_dict(),
+                "values": dict(self._values),
+                "labels": [label.item() if isinstance(label, np.generic) else label for label in self._labels],
+            }
+            if self._keys is None or self._index is None:
+                return state
+            return state | {
+                "keys": [self._keys.kind, self._keys.dimension, self._keys.vocabulary()],
+                "groups": self._groups.pairs(),
+                "index": self._index.state_dict(),
+            }
+
+    @classmethod
+    def from_state_dict(cls, state: Mapping[str, Any], *, scorer: Scorer | None = None, trusted: bool = False) -> Self:
+        """The tree of a state.
+
+        Args:
+            state: what `state_dict` returned; the tree takes ownership of its arrays.
+            scorer: the scorer of your own that the tree had, if it had one.
+            trusted: the state is known to be what `state_dict` returned, so its consistency need not be checked.
+
+        Raises:
+            ValueError: the state contradicts itself.
+            InvalidOption: the scorer is missing, or the tree had none of its own.
+        """
+        tree = cls.from_config(TreeConfig.from_dict(state["config"], scorer))
+        tree._values = state["values"]
+        tree._labels = {label: number for number, label in enumerate(state["labels"])}
+        if "index" in state:
+            tree._keys = serialization.restore_keys(state["keys"])
+            tree._groups = RewardGroups(state["groups"].tolist())
+            tree._index = make_index(tree.config, tree._keys.sparse, tree._keys.dimension)
+            tree._index.load_state_dict(state["index"], trusted=trusted)
+        tree._check_values()
+        return tree
+
+    def check(self) -> None:
+        """Raise ValueError, with the reason, if anything in the tree contradicts itself.
+
+        >>> MemoryTree.build([[0.0], [1.0]], ["zero", "one"], seed=0).check()
+        """
+        with self._lock.reading():
+            self._check_values()
+            if self._index is not None:
+                self._index.check()
+
+    def _check_values(self) -> None:
+        stored = [] if self._index is None else self._index.stored_ids().tolist()
+        if set(self._values) != set(stored):
+            raise ValueError("contradictory state: values and keys belong to different memories")
 
     def __getstate__(self) -> dict[str, Any]:
-        return self._read(files.state_of)
+        return {**self.state_dict(), "scorer": self.config.scorer}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        files.restore(self, state)
-
-
-_NO_BOUNDS = np.zeros(2, np.int64)
-_INT64, _FLOAT32 = np.dtype(np.int64), np.dtype(np.float32)
-_WORST = -math.inf
+        scorer = state.pop("scorer")
+        is_custom = state["config"]["scorer"] == {"name": "custom"}
+        self.__dict__ = self.from_state_dict(state, scorer=scorer if is_custom else None).__dict__

@@ -8,7 +8,7 @@ import scipy.sparse
 from numba.core.runtime import _nrt_python, rtsys
 
 from memorytree import MemoryForest, MemoryTree
-from memorytree.engine.compile import COUNTING, helper, kernel
+from memorytree.engine.jit import COUNTING, helper, kernel
 
 
 @helper

@@ -5,8 +5,8 @@ import pytest
 from numba import njit
 
 from memorytree import MemoryTree
-from memorytree.engine.declared import learn, linear, row_of
-from memorytree.engine.state import ROOT
+from memorytree.engine.arrays import ROOT
+from memorytree.engine.dispatch import learn, linear, row_of
 from memorytree.reference import AdagradLinear
 
 DIMENSION = 20

@@ -12,11 +12,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from memorytree import MemoryTree
 from memorytree.checks import check_tree
+from memorytree.engine.arrays import COUNT, LEFT, MISTAKES, RIGHT, ROOT, START, UPDATES
 from memorytree.engine.sparse import BIAS, FEATURE, THRESHOLD, WEIGHT
-from memorytree.engine.state import COUNT, LEFT, MISTAKES, RIGHT, ROOT, START, UPDATES
 from memorytree.reference import CONSTANT, Perceptron, ReferenceTree, Side
 from memorytree.routing import paper
-from tests.mirror import Splitmix, tie
+from tests.reference_rng import Splitmix, tie
 
 DIMENSION = 3
 STEP = 0.5

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse
 
 from memorytree import MemoryTree
-from memorytree.engine.state import COUNT, LEFT, MISTAKES, NODES, RIGHT, ROOT, UPDATES
+from memorytree.engine.arrays import COUNT, LEFT, MISTAKES, NODES, RIGHT, ROOT, UPDATES
 
 BALANCES = [0.3, 0.9, 1.0]
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from memorytree.engine.state import NONE
+from memorytree.engine.arrays import NONE
 from memorytree.estimators.sparse_classes import CENTROID, EVIDENCE, FIGURES, FINE, SparseClassModel
 from memorytree.keys import kind_for
 

@@ -19,15 +19,15 @@ from pathlib import Path
 import numpy as np
 
 import memorytree
-from memorytree.checks import check_tree
-from memorytree.engine.state import POOL
-from memorytree.store import tree_access, verify
+from memorytree.engine.arrays import POOL
+from memorytree.serialization import split_arrays
+from memorytree.store import verify
 
 DIMENSIONS = 4
 KINDS = {
     "paper": {"seed": 5, "routing": "paper", "leaf_factor": 1, "capacity": 60},
     "principal": {"seed": 5, "routing": "principal", "leaf_factor": 1},
-    "neighbours": {"seed": 5, "routing": "neighbours", "leaf_factor": 1, "capacity": 80},
+    "graph": {"seed": 5, "routing": "graph", "leaf_factor": 1, "capacity": 80},
     "terms": {"seed": 5, "routing": "terms"},
     "single": {"seed": 5},
 }
@@ -97,7 +97,7 @@ def write_until_killed(path: Path, kind: str, seed: int, pipe: int) -> None:
 
 def contents(store) -> dict:
     """Everything in a store except times, so that two stores can be compared bit by bit."""
-    state, arrays = tree_access.tree_state(store._session.state().tree)
+    state, arrays = split_arrays(store._session.state().tree.state_dict())
     for name in list(arrays):
         # Positions in the pool of sparse keys depend on when it was last compacted; the keys themselves are compared.
         if name.endswith((".spans", ".key_features", ".key_weights")):
@@ -162,7 +162,7 @@ def run(kills: int, kind: str = "paper", seed: int = 0, report=lambda line: None
                 assert least <= store.version <= least + 1, f"{least} acknowledged, {store.version} there"
                 while twin.version < store.version:
                     operate(twin, seed)
-                check_tree(store._session.state().tree)
+                store._session.state().tree.check()
                 mine, other = contents(store), contents(twin)
                 for part, content in mine.items():
                     assert content == other[part], f"after kill {kill}: not the same {part}"

@@ -157,7 +157,7 @@ def close_without_snapshot(store):
 CASES = {
     "dense": workload("dense"),
     "dense_paper": workload("dense", routing="paper", leaf_factor=1),
-    "dense_neighbours": workload("dense", routing="neighbours"),
+    "dense_neighbours": workload("dense", routing="graph"),
     "dense_capacity": workload("dense", routing="paper", capacity=40),
     "dense_metric": workload("dense", scorer="metric"),
     "dense_values": workload("dense", scorer="values"),

@@ -3,6 +3,7 @@
 import itertools
 
 import pytest
+
 from tests.golden.recording import cases, differences, plain, recorded
 
 

@@ -61,7 +61,7 @@ def make_named(path: Path) -> None:
 
 def make_neighbours(path: Path) -> None:
     """A graph of neighbours from which one memory was removed, closed in order."""
-    with memorytree.open(path, seed=1, routing="neighbours") as store:
+    with memorytree.open(path, seed=1, routing="graph") as store:
         store.insert_many(np.arange(40.0)[:, None] ** 2, range(40))
         store.remove(7)
 

@@ -79,7 +79,7 @@ def test_rebuilt_tree_ignores_old_decisions(tmp_path):
     with memorytree.open(path, routing="paper", seed=0, leaf_factor=1) as store:
         store.insert_many(matrix(100), range(100))
         explored = [store.query(x, k=1, explore=1.0, exploration_seed=i) for i, x in enumerate(matrix(40, seed=1))]
-        explored = [hits for hits in explored if hits.receipt.decision[0] == 1]
+        explored = [hits for hits in explored if hits.receipt.branch == "node"]
         assert explored
         tokens = [(str(hits.receipt), hits.ids.tolist()) for hits in explored]
         assert store.reward(tokens[0][0], dict.fromkeys(tokens[0][1], 1.0)).learned == 1

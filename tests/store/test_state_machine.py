@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import memorytree
-from memorytree.checks import check_tree
 from memorytree.errors import ConflictingReward, UnknownId
 
 KEYS = st.lists(st.integers(-4, 4), min_size=3, max_size=3)
@@ -23,7 +22,7 @@ USERS = st.sampled_from(["ann", "bob", "cleo"])
 class StoreAgainstDictionary(RuleBasedStateMachine):
     """`self.model` is what the store must hold: id -> (key, value, metadata)."""
 
-    @initialize(capacity=st.sampled_from([None, None, 12]), routing=st.sampled_from(["principal", "neighbours", "paper"]))
+    @initialize(capacity=st.sampled_from([None, None, 12]), routing=st.sampled_from(["principal", "graph", "paper"]))
     def begin(self, capacity, routing):
         self.folder = Path(tempfile.mkdtemp())
         self.options = {"durability": "normal", "seed": 3, "routing": routing, "capacity": capacity, "leaf_factor": 1}
@@ -156,7 +155,7 @@ class StoreAgainstDictionary(RuleBasedStateMachine):
             assert self.store[id] == value
             assert self.store.key(id).tolist() == key
             assert self.store.metadata(id) == metadata
-        check_tree(self.store._session.state().tree)
+        self.store._session.state().tree.check()
 
     def teardown(self):
         if hasattr(self, "store"):

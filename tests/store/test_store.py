@@ -8,7 +8,8 @@ import scipy.sparse
 
 import memorytree
 from memorytree.errors import ConflictingReward, InvalidOption, InvalidReceipt
-from memorytree.store import Receipt, exists, repair
+from memorytree.receipts import Receipt
+from memorytree.store import exists, repair
 from tests.store.conftest import reopened
 from tests.trees import KINDS, key_of, keys_of, matrix
 

@@ -1,13 +1,13 @@
-"""The cut nearest to the median."""
+"""Selection and the threshold nearest to the median."""
 
 import numpy as np
 
-from memorytree.engine.compile import helper
+from memorytree.engine.jit import helper
 
 
 @helper
 def nth_smallest(values, n):
-    """The value that would stand at place n if the values were sorted (quickselect; reorders `values`)."""
+    """Return the value at index n of the sorted values (quickselect; reorders `values`)."""
     low, high = 0, values.shape[0] - 1
     while low < high:
         pivot = values[(low + high) // 2]
@@ -32,9 +32,9 @@ def nth_smallest(values, n):
 
 @helper
 def median_cut(values):
-    """A threshold midway between two neighbouring values, as near to the middle as differing values allow.
+    """Return (True, threshold) that halves float32 values of shape (n,) as evenly as possible, (False, 0) if all are equal.
 
-    Returns (found, threshold); values up to the threshold are left of the cut. Not found: all values are equal.
+    Values up to the threshold are left of the cut. The threshold lies midway between two neighbouring values.
     """
     n = values.shape[0]
     middle = nth_smallest(values.copy(), n // 2)
@@ -51,7 +51,7 @@ def median_cut(values):
     upto += below
     if below == 0 and upto == n:
         return False, np.float32(0)
-    # Between two cuts equally near to the middle the lower one wins.
+    # Of two equally even cuts take the lower one.
     if upto == n or (below > 0 and abs(2 * below - n) <= abs(2 * upto - n)):
         low, high = np.float32(previous), np.float32(middle)
     else:

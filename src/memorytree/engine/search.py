@@ -1,27 +1,27 @@
-"""How the tree answers: the leaves that fit a key, and the best memories in them (Algorithm 2, Query)."""
+"""Queries: the leaves that fit a key, and the best memories in them (Algorithm 2, Query)."""
 
 import numpy as np
 
-from memorytree.engine import declared
-from memorytree.engine.compile import blank, body_for, helper
-from memorytree.engine.declared import dissimilarity, key_bits, router_norm, score
-from memorytree.engine.dense import lengthened
+from memorytree.engine import dispatch
+from memorytree.engine.arrays import COUNT, GENERATION, LEFT, NONE, PARENT, RIGHT, ROOT, START
+from memorytree.engine.dispatch import key_bits, key_distance, router_norm, score
+from memorytree.engine.heap import pop, push
+from memorytree.engine.jit import blank, body_for, helper
+from memorytree.engine.pool import lengthened
 from memorytree.engine.rng import GAMMA, below, mix
-from memorytree.engine.route import descend, margin
-from memorytree.engine.state import COUNT, GENERATION, LEAF, LEFT, NONE, PARENT, RIGHT, ROOT, START
+from memorytree.engine.routing import descend, margin
 
-# What a query did: it followed the routers, explored the other side of a node, or drew at random from a leaf.
+# The branches of Algorithm 2: follow the routers, explore the other side of a node, or draw at random from a leaf.
 EXPLOIT, AT_NODE, AT_LEAF = 0, 1, 2
-# A trace says how an answer came about: [branch, explored node, its generation, action (1 = right), k, number of hits,
-# number of steps], then (leaf, generation) of each of the k hits, then (node, generation) of each step, as far as there is
-# room.
-BRANCH, EXPLORED, EXPLORED_GENERATION, ACTION, WANTED, HITS, STEPS, PLACES = range(8)
-FRONTIER = 256  # nodes that a search may keep in mind before it needs more room
+# Columns of a decision, which is all that learning needs of how an answer came about: the branch, the node explored, the
+# generation of that node, and the action (1: right).
+BRANCH, NODE, GENERATION_OF_NODE, ACTION, DECISION_WIDTH = range(5)
+FRONTIER = 256  # initial capacity of the heap of nodes still to be searched
 
 
 @helper
 def tie(seed, x_bits, id):
-    """Among equals the larger one comes first: as good as random, and the same every time."""
+    """The rank of a memory among equal distances, the larger first: pseudo-random, and the same for every query."""
     return mix(x_bits ^ mix(np.uint64(seed) + GAMMA * np.uint64(id)))
 
 
@@ -35,95 +35,57 @@ def is_excluded(excluded, id):
 
 @helper
 def move_down(best_rows, best, place):
-    """Let the memory before a place have it; the last one of all drops out."""
+    """Move the memory before a place into it; the last one drops out."""
     if place < best.shape[0]:
         best[place], best_rows[place] = best[place - 1], best_rows[place - 1]
 
 
 @helper
-def offer_row(tree, row, x, badness, best_rows, best, found):
-    """Let one memory compete for the k best places, kept sorted; returns how many places are filled."""
+def offer_row(tree, row, x, distance, best_rows, best, found):
+    """Insert one memory into the sorted list of the k best, if it is among them; returns the length of the list."""
     k = best.shape[0]
-    if found == k and badness > best[k - 1]:
+    if found == k and distance > best[k - 1]:
         return found
     place = found
-    while place > 0 and badness < best[place - 1]:
+    while place > 0 and distance < best[place - 1]:
         move_down(best_rows, best, place)
         place -= 1
-    if place > 0 and badness == best[place - 1]:
+    if place > 0 and distance == best[place - 1]:
         bits, row_ids = key_bits(tree, x), tree.row_ids
         mine = tie(tree.settings.seed, bits, row_ids[row])
         while (
-            place > 0 and badness == best[place - 1] and mine > tie(tree.settings.seed, bits, row_ids[best_rows[place - 1]])
+            place > 0 and distance == best[place - 1] and mine > tie(tree.settings.seed, bits, row_ids[best_rows[place - 1]])
         ):
             move_down(best_rows, best, place)
             place -= 1
     if place == k:
         return found
-    best[place] = badness
+    best[place] = distance
     best_rows[place] = row
     return min(found + 1, k)
 
 
 @helper
-def offer_leaf(tree, leaf, x, prepared, excluded, best_rows, best, found):
-    """Let the memories of a leaf compete for the k best places; returns how many places are filled."""
-    k = best.shape[0]
+def offer_leaf(tree, leaf, x, prepared, excluded, best, found):
+    """Offer every memory of a leaf to the list of the k best, best = (rows, distances); returns the length of the list."""
+    best_rows, best_distances = best
+    k = best_distances.shape[0]
     start = np.int64(tree.nodes[leaf, START])
     for slot in range(start, start + tree.nodes[leaf, COUNT]):
-        badness = dissimilarity(tree, slot, prepared)
-        if found == k and badness > best[k - 1]:
+        distance = key_distance(tree, slot, prepared)
+        if found == k and distance > best_distances[k - 1]:
             continue
         row = tree.slots[slot]
         if excluded.shape[0] and is_excluded(excluded, tree.row_ids[row]):
             continue
-        found = offer_row(tree, row, x, badness, best_rows, best, found)
+        found = offer_row(tree, row, x, distance, best_rows, best_distances, found)
     return found
 
 
 @helper
-def push(costs, nodes, size, cost, node):
-    """Add to a binary heap that has room for it, the cheapest on top."""
-    place = size
-    while place > 0 and costs[(place - 1) // 2] > cost:
-        costs[place] = costs[(place - 1) // 2]
-        nodes[place] = nodes[(place - 1) // 2]
-        place = (place - 1) // 2
-    costs[place] = cost
-    nodes[place] = node
-
-
-@helper
-def replace_top(costs, nodes, size, cost, node):
-    """Let another take the place of the top of a heap."""
-    place = 0
-    while True:
-        child = 2 * place + 1
-        if child >= size:
-            break
-        if child + 1 < size and costs[child + 1] < costs[child]:
-            child += 1
-        if costs[child] >= cost:
-            break
-        costs[place] = costs[child]
-        nodes[place] = nodes[child]
-        place = child
-    costs[place] = cost
-    nodes[place] = node
-
-
-@helper
-def pop(costs, nodes, size):
-    """Take the top off a heap that had `size` entries, and put it behind the end."""
-    top_cost, top_node = costs[0], nodes[0]
-    replace_top(costs, nodes, size - 1, costs[size - 1], nodes[size - 1])
-    return top_cost, top_node
-
-
-@helper
 def down_from_top(tree, x, costs, frontier, size):
-    """Take the top off a heap of nodes and follow the routers down from it, the other sides going into the heap. Returns the
-    leaf, or the node where there was no more room, what it costs to be there, and the size of the heap."""
+    """Pop the cheapest node and descend from it, pushing the sides not taken. Returns the leaf, or the node where the heap
+    was full, its cost, and the size of the heap."""
     nodes = tree.nodes
     cost, node = pop(costs, frontier, size)
     size -= 1
@@ -151,20 +113,18 @@ def search_beam(tree, x, prepared, beam, excluded, best_rows, best):
     found = np.int64(0)
     while size > 0 and visited < beam:
         node, cost, size = down_from_top(tree, x, costs, frontier, size)
-        if nodes[node, LEFT] != NONE:  # no room: the rest of the way comes next, as nothing is nearer
+        if nodes[node, LEFT] != NONE:  # the heap was full: continue from this node, which is still the cheapest
             costs, frontier = lengthened(costs, 2 * size), lengthened(frontier, 2 * size)
             push(costs, frontier, size, cost, node)
             size += 1
             continue
-        found = offer_leaf(tree, node, x, prepared, excluded, best_rows, best, found)
+        found = offer_leaf(tree, node, x, prepared, excluded, (best_rows, best), found)
         visited += 1
     return found
 
 
-@body_for(declared.seek, "apart")
-def seek(tree, x, prepared, beam, excluded, best_rows, best, i, traces):
-    if traces.shape[0]:
-        follow(tree, x, i, traces, PLACES + 2 * best.shape[0])
+@body_for(dispatch.search_tree, "tree")
+def search_tree(tree, x, prepared, beam, excluded, best_rows, best):
     return search_beam(tree, x, prepared, beam, excluded, best_rows, best)
 
 
@@ -182,7 +142,7 @@ def draw_from_leaf(tree, leaf, prepared, excluded, stream, best_rows, best):
         row = tree.slots[order[i]]
         if not is_excluded(excluded, tree.row_ids[row]):
             best_rows[found] = row
-            best[found] = dissimilarity(tree, order[i], prepared)
+            best[found] = key_distance(tree, order[i], prepared)
             found += 1
         if found == best.shape[0]:
             break
@@ -190,43 +150,42 @@ def draw_from_leaf(tree, leaf, prepared, excluded, stream, best_rows, best):
 
 
 @helper
-def follow(tree, x, i, traces, at):
-    """Algorithm 1, Path, from the root; the steps are written into row i of `traces` from column `at` on, if it has rows."""
+def find_path(tree, x):
+    """Algorithm 1, Path, from the root: (leaf, number of steps to it)."""
     nodes = tree.nodes
     node = tree.counters[ROOT]
     steps = 0
     while nodes[node, LEFT] != NONE:
-        if traces.shape[0] and at + 2 * steps + 1 < traces.shape[1]:
-            traces[i, at + 2 * steps] = node
-            traces[i, at + 2 * steps + 1] = nodes[node, GENERATION]
         steps += 1
         node = np.int64(nodes[node, RIGHT] if margin(tree, node, x) > 0 else nodes[node, LEFT])
-    if traces.shape[0]:
-        traces[i, BRANCH] = EXPLOIT
-        traces[i, STEPS] = steps
     return node, steps
 
 
 @helper
-def explore_from(tree, x, prepared, leaf, steps, stream, excluded, best_rows, best, i, traces):
-    """Algorithm 2, lines 6-12: explore at a random node of the path or in its leaf; returns how many memories were found."""
+def explore(tree, x, prepared, stream, excluded, best, decision):
+    """Algorithm 2, lines 6-12: explore at a random node of the path or in its leaf; returns how many memories were found.
+
+    The choice is written into `decision`, best = (rows, distances).
+    """
+    best_rows, best_distances = best
+    leaf, steps = find_path(tree, x)
     chosen = below(stream, steps + 1)
     node = leaf
     for _ in range(steps - chosen):
         node = np.int64(tree.nodes[node, PARENT])
-    traces[i, EXPLORED], traces[i, EXPLORED_GENERATION] = node, tree.nodes[node, GENERATION]
+    decision[NODE], decision[GENERATION_OF_NODE] = node, tree.nodes[node, GENERATION]
     if chosen == steps:
-        traces[i, BRANCH] = AT_LEAF
-        return draw_from_leaf(tree, leaf, prepared, excluded, stream, best_rows, best)
+        decision[BRANCH] = AT_LEAF
+        return draw_from_leaf(tree, leaf, prepared, excluded, stream, best_rows, best_distances)
     right = below(stream, 2)
-    traces[i, BRANCH], traces[i, ACTION] = AT_NODE, right
+    decision[BRANCH], decision[ACTION] = AT_NODE, right
     leaf = descend(tree, x, np.int64(tree.nodes[node, RIGHT] if right else tree.nodes[node, LEFT]))
-    return offer_leaf(tree, leaf, x, prepared, excluded, best_rows, best, np.int64(0))
+    return offer_leaf(tree, leaf, x, prepared, excluded, best, np.int64(0))
 
 
 @helper
-def report(tree, i, found, best_rows, best, ids, scores, traces):
-    """Write down the answer to query i: ids padded with NONE, scores (the larger the better), and where the hits lie."""
+def report(tree, i, found, best_rows, best, ids, scores):
+    """Write row i of the answer: ids padded with NONE, and scores, the larger the better, padded with -inf."""
     for j in range(best.shape[0]):
         if j < found:
             ids[i, j] = tree.row_ids[best_rows[j]]
@@ -234,9 +193,3 @@ def report(tree, i, found, best_rows, best, ids, scores, traces):
         else:
             ids[i, j] = NONE
             scores[i, j] = -np.inf
-    if traces.shape[0]:
-        traces[i, WANTED], traces[i, HITS] = best.shape[0], found
-        for j in range(found):
-            leaf = tree.rows[best_rows[j], LEAF]
-            traces[i, PLACES + 2 * j] = leaf
-            traces[i, PLACES + 2 * j + 1] = tree.nodes[leaf, GENERATION]

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from memorytree.engine.compile import fast_helper, helper, kernel
+from memorytree.engine.arrays import NONE
 from memorytree.engine.dense import dot
-from memorytree.engine.state import NONE
+from memorytree.engine.jit import fast_helper, helper, kernel
 
 LINEAR, SIMILAR, NEAR, NEAREST, FIGURES = range(5)
 FIRST_MIX = (6.0, 1.0, 1.0, 1.0)

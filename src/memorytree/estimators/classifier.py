@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 
 from memorytree.cores import ENOUGH_KEYS
-from memorytree.engine.state import NONE
+from memorytree.engine.arrays import NONE
 from memorytree.errors import InvalidOption
 from memorytree.estimators.classes import ClassModel
 from memorytree.estimators.remembering import DISCRETE, Remembering, all_or_nothing

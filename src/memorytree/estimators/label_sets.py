@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from memorytree.engine.state import NONE
+from memorytree.engine.arrays import NONE
 from memorytree.errors import InvalidOption
 
 DENSE, SPARSE, LISTS = "a dense matrix", "a sparse matrix", "lists of labels"

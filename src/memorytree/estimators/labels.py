@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from memorytree.engine.compile import helper, kernel, prefetch
+from memorytree.engine.arrays import NONE
 from memorytree.engine.dense import dot
-from memorytree.engine.sparse import shrinking
-from memorytree.engine.state import NONE
+from memorytree.engine.jit import helper, kernel, prefetch
+from memorytree.engine.sparse import inverse_norm
 from memorytree.estimators.classes import with_room
 from memorytree.estimators.one_against_some import AHEAD, HALVES, bring, fetch, group, linear, plant, solve
 from memorytree.estimators.votes import BEST, CANDIDATES, POWERS, choose, gather, labels_brought
@@ -71,7 +71,7 @@ def score_labels(tables, bias, counts, mixture, sets, ids, scores, X, found, cha
             brought, votes = np.empty(2 * room, np.int64), np.empty((2 * room, POWERS + 1))
         n = choose(votes, gather(ids, scores, i, sets, slot_of, brought, votes, totals), heights, chosen)
         fetch_labels(tables, bias, counts, brought, chosen, n)
-        scale = shrinking(X, i)
+        scale = inverse_norm(X, i)
         # Fetched all at once, more weights would be on their way than a processor keeps track of.
         for c in range(min(AHEAD, n)):
             fetch(tables, brought[chosen[c]], X, i)

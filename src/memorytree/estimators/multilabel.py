@@ -12,7 +12,7 @@ import scipy.sparse
 from sklearn.utils import check_random_state
 
 from memorytree.cores import ENOUGH_KEYS
-from memorytree.engine.state import NONE
+from memorytree.engine.arrays import NONE
 from memorytree.errors import InvalidOption
 from memorytree.estimators.label_sets import LabelNames, SetsById, taken
 from memorytree.estimators.labels import LabelModel

@@ -15,10 +15,11 @@ from math import gcd
 
 import numpy as np
 
-from memorytree.engine.compile import fast_helper, helper, kernel, prefetch
+from memorytree.engine.arrays import NONE
+from memorytree.engine.hash_map import find_from, spread
+from memorytree.engine.jit import fast_helper, helper, kernel, prefetch
 from memorytree.engine.rng import below, seeded
-from memorytree.engine.sparse import entries, find_from, shrinking, spread, sum_of_squares
-from memorytree.engine.state import NONE
+from memorytree.engine.sparse import inverse_norm, sum_of_squares, unsigned_range
 from memorytree.estimators.tables import FIRST, SIZE, place_of, room_for, widen
 from memorytree.estimators.votes import CANDIDATES, POWERS, choose, gather, labels_brought
 
@@ -47,7 +48,7 @@ def fetch(tables, label, X, i):
     bounds, features, _ = X
     start, size = places[label, FIRST], places[label, SIZE]
     if 0 < size < dimension:
-        for j in entries(bounds[i], bounds[i + 1]):
+        for j in unsigned_range(bounds[i], bounds[i + 1]):
             home = (start + (spread(features[j]) & (size - 1))) * words.shape[1]
             prefetch(words, home)
             prefetch(words, home + 2 * words.shape[1] - 1)  # and the place behind it, which may be needed as well
@@ -59,7 +60,7 @@ def linear(tables, bias, label, X, i, scale):
     bounds, features, weights = X
     numbers, total = tables[2], np.float32(0)
     if tables[0][label, SIZE] > 0:
-        for j in entries(bounds[i], bounds[i + 1]):
+        for j in unsigned_range(bounds[i], bounds[i + 1]):
             place = place_in(tables, label, features[j])
             total += weights[j] * (numbers[place, WEIGHTS] + numbers[place, WEIGHTS + 1])
     return 0.5 * (bias[label, 0] + bias[label, 1] + scale * total)
@@ -71,7 +72,7 @@ def linear_by(half, tables, bias, label, X, i, scale):
     bounds, features, weights = X
     total = np.float32(0)
     if tables[0][label, SIZE] > 0:
-        for j in entries(bounds[i], bounds[i + 1]):
+        for j in unsigned_range(bounds[i], bounds[i + 1]):
             total += weights[j] * tables[2][place_in(tables, label, features[j]), WEIGHTS + half]
     return bias[label, half] + scale * total
 
@@ -85,12 +86,12 @@ def take_down(tables, label, X, i, scale, own, width, column, at, spots, values)
     first, size, at = places[label, FIRST], places[label, SIZE], np.uint64(at)
     width, column = np.uint64(width), np.uint64(column)
     if size >= dimension:
-        for j in entries(bounds[i], bounds[i + 1]):
+        for j in unsigned_range(bounds[i], bounds[i + 1]):
             spot = np.uint64(np.uint32(features[j])) * width + column
             spots[at], values[at] = spot, scale * weights[j]
             at += np.uint64(own[spot] != 0)
     elif size > 0:
-        for j in entries(bounds[i], bounds[i + 1]):
+        for j in unsigned_range(bounds[i], bounds[i + 1]):
             spot = np.uint64(np.int64(place_in(tables, label, features[j])) - first) * width + column
             spots[at], values[at] = spot, scale * weights[j]
             at += np.uint64(own[spot] != 0)
@@ -113,7 +114,7 @@ def dot(own, spots, values, first, last):
 @helper
 def add(own, spots, values, first, last, change):
     """Add `change` times a row to weights."""
-    for j in entries(first, last):
+    for j in unsigned_range(first, last):
         own[spots[j]] += change * values[j]
 
 
@@ -167,7 +168,7 @@ def bring(sets, ids, scores, truth, X, most, brought, right, missed, scales):
     heights, chosen, totals = np.empty(CANDIDATES), np.empty(CANDIDATES, np.int64), np.empty(POWERS)
     bounds, true_labels = truth
     for i in range(ids.shape[0]):
-        scales[i] = shrinking(X, i)
+        scales[i] = inverse_norm(X, i)
         room = labels_brought(ids, i, sets)
         if room > found.shape[0]:
             found, votes = np.empty(2 * room, np.int64), np.empty((2 * room, POWERS + 1))

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from memorytree.engine.state import NONE
+from memorytree.engine.arrays import NONE
 from memorytree.hits import HitMatrix, Hits
 from memorytree.keys import kind_for
 

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from memorytree.engine.state import NONE
+from memorytree.engine.arrays import NONE
 from memorytree.errors import InvalidOption, InvalidReward
 from memorytree.estimators.remembering import ROWS, all_or_nothing
 from memorytree.hits import HitMatrix, Hits

@@ -17,9 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from memorytree.engine.compile import helper, kernel
-from memorytree.engine.sparse import find, shrinking
-from memorytree.engine.state import NONE
+from memorytree.engine.arrays import NONE
+from memorytree.engine.hash_map import find
+from memorytree.engine.jit import helper, kernel
+from memorytree.engine.sparse import inverse_norm
 from memorytree.estimators.classes import to_probabilities, with_room
 from memorytree.estimators.tables import FEATURE, FIRST, SIZE, UNKNOWN, place_of, room_for, widen
 
@@ -44,7 +45,7 @@ def join(places, words, numbers, top, squares, counts, codes, X, i):
         if top[0] + room_for(places, label, last - first, UNKNOWN) > words.shape[0]:
             return i
         widen(places, words, top, label, last - first, UNKNOWN)
-        scale = shrinking(X, i)
+        scale = inverse_norm(X, i)
         for j in range(first, last):
             place = place_of(places, words, label, features[j], UNKNOWN)
             value = weights[j] * scale
@@ -124,7 +125,7 @@ def score_classes(tables, squares, counts, mixture, calm, ids, scores, labels, X
     figures, here, results = np.empty((k, FIGURES)), np.empty(k, np.int64), np.empty(k)
     for i in range(ids.shape[0]):
         n = gather(ids, scores, i, labels, here, figures)
-        scale = shrinking(X, i)
+        scale = inverse_norm(X, i)
         most = 0
         for c in range(n):
             most = max(most, counts[here[c]])
@@ -235,7 +236,7 @@ def learn_classes(
             room += room_for(places, found[c], last - first, UNKNOWN)
         if room > words.shape[0]:
             return i
-        scale = shrinking(X, i)
+        scale = inverse_norm(X, i)
         for c in range(n):
             in_sum = stored and found[c] == label
             judge(tables, squares[found[c]], counts[found[c]], found[c], X, i, scale, in_sum, first_pass, figures, c)

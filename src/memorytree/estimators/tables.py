@@ -8,9 +8,9 @@ moves to the end of the pool, and the last one stays there. A table that has com
 
 import numpy as np
 
-from memorytree.engine.compile import helper
-from memorytree.engine.sparse import NEAR, find_from, spread
-from memorytree.engine.state import NONE
+from memorytree.engine.arrays import NONE
+from memorytree.engine.hash_map import DIRECT_TABLE_RATIO, find_from, spread
+from memorytree.engine.jit import helper
 
 FIRST, SIZE, USED = range(3)  # columns of `places`: where the table of a label lies
 FEATURE = 0  # first column of `words`
@@ -22,7 +22,7 @@ UNKNOWN = np.int64(2**62)  # the number of features where nobody knows
 def room_for(places, label, more, dimension):
     """The most that `widen` may take from the pool."""
     size = 4 * (places[label, USED] + more + SMALLEST_TABLE)
-    return max(size, 2 * dimension) if NEAR * size >= dimension else size
+    return max(size, 2 * dimension) if DIRECT_TABLE_RATIO * size >= dimension else size
 
 
 @helper
@@ -46,7 +46,7 @@ def widen(places, words, top, label, more, dimension):
     size = SMALLEST_TABLE
     while size < 2 * (used + more):
         size *= 2
-    if NEAR * size >= dimension:
+    if DIRECT_TABLE_RATIO * size >= dimension:
         while size < dimension:
             size *= 2
     first = top[0]

@@ -3,8 +3,8 @@
 import numpy as np
 
 from memorytree.engine import search
-from memorytree.engine.compile import helper, prefetch
-from memorytree.engine.state import NONE
+from memorytree.engine.arrays import NONE
+from memorytree.engine.jit import helper, prefetch
 
 CANDIDATES = 32
 POWERS = 4  # similarity to the powers 1, 2, 4, 8

@@ -12,12 +12,10 @@ from memorytree.store.paths import DATABASE
 from memorytree.store.repair import RepairReport, repair
 from memorytree.store.results import StoreHitMatrix, StoreHits
 from memorytree.store.store import MemoryStore
-from memorytree.store.tokens import Receipt
 from memorytree.store.verify import VerifyReport, verify
 
 __all__ = [
     "MemoryStore",
-    "Receipt",
     "RepairReport",
     "StoreHitMatrix",
     "StoreHits",

@@ -4,35 +4,35 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
-from memorytree import options
-from memorytree.errors import ConflictingReward, InvalidKey, InvalidOption, InvalidReward
-from memorytree.store import tree_access
+import numpy as np
+
+from memorytree.arguments import LARGEST_ID, check_rewards
+from memorytree.errors import ConflictingReward, InvalidKey, InvalidOption
+from memorytree.receipts import Receipt
+from memorytree.results import NO_ID, RewardResult
 from memorytree.store.inputs import NewMemories, check_metadata, pack_metadata
 from memorytree.store.schema import Change, Memory, Observation, Reward, RewardedQuery
 from memorytree.store.session import Session
-from memorytree.store.state import key_kind_in
-from memorytree.store.tokens import Receipt
-from memorytree.store.tree_access import NO_ID, RewardResult
 
 
 def insert(session: Session, new: NewMemories) -> list[int]:
     """Insert memories and return their ids. The caller is in `session.writing`, as for all functions here."""
     state, event, totals = session.state(), session.next_event, session.totals
-    kind = key_kind_in(session.facts) or new.kind
+    kind = tuple(session.facts.get("keys", new.kind))
     if kind != new.kind:
         raise InvalidKey(f"this store holds {kind[0]} keys of dimension {kind[1]}, not {new.kind[0]} of {new.kind[1]}")
     ids, next_id = _assign_ids(new.ids, totals.next_id)
-    leaving, passing = tree_access.plan_evictions(state.tree, ids)
+    evictions = state.tree.plan_evictions(np.array(ids, np.int64))
     first = totals.next_record
     columns = (new.keys, new.values, new.metadata, new.labels, new.features, new.times)
     rows = [
         Memory.sealed(first + i, id, *fields, *times, event)
         for i, (id, *fields, times) in enumerate(zip(ids, *columns, strict=True))
     ]
-    ended = state.ended(leaving)
-    ended += [rows[position].ended() for position in passing]
+    ended = state.ended(evictions.stored)
+    ended += [rows[position].ended() for position in evictions.unstored]
     facts = {} if "keys" in session.facts else {"keys": list(kind)}
     session.commit(Change("insert", [first, first + len(ids) - 1], memories=rows, ended=ended, next_id=next_id, facts=facts))
     return ids
@@ -44,7 +44,7 @@ def _assign_ids(ids: Sequence[int], next_id: int) -> tuple[list[int], int]:
     for id in ids:
         assigned.append(next_id if id == NO_ID else id)
         next_id = max(next_id, assigned[-1] + 1)
-    if next_id - 1 > options.LARGEST_ID:
+    if next_id - 1 > LARGEST_ID:
         raise InvalidOption("ids go up to 2**61, which a memory has or had: give the next ones an id that is free")
     return assigned, next_id
 
@@ -68,13 +68,8 @@ def rewards_by_id(ids: Sequence[int], rewards: object) -> dict[int, float]:
     >>> rewards_by_id([4, 7], [1.0, None]), rewards_by_id([4, 7], {7: 0.5})
     ({4: 1.0}, {7: 0.5})
     """
-    given: Iterable[int] = rewards if isinstance(rewards, Mapping) else ids
-    values = rewards.values() if isinstance(rewards, Mapping) else rewards
-    checked = options.rewards_for(len(rewards) if isinstance(rewards, Mapping) else len(ids), values).tolist()
-    for id in given:
-        if id not in ids:
-            raise InvalidReward(f"memory {id!r} is not among the hits of this receipt: {list(ids)}")
-    return {int(id): reward for id, reward in zip(given, checked, strict=True) if not math.isnan(reward)}
+    given = check_rewards(np.array(ids, np.int64), rewards).tolist()
+    return {id: reward for id, reward in zip(ids, given, strict=True) if not math.isnan(reward)}
 
 
 def reward(session: Session, given: Iterable[tuple[Receipt, dict[int, float]]]) -> RewardResult:
@@ -90,7 +85,7 @@ def reward(session: Session, given: Iterable[tuple[Receipt, dict[int, float]]]) 
         if not new:
             continue
         if known is None:
-            queries.append(RewardedQuery.sealed(number, digest, receipt.to_bytes(), event))
+            queries.append(RewardedQuery.sealed(number, digest, str(receipt), event))
         first = totals.next_reward + len(rewards)
         rewards += [Reward.sealed(first + i, number, id, r + 0.0, now, event) for i, (id, r) in enumerate(new.items())]
         observations.append(Observation(receipt, new))

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 import msgpack
 
 from memorytree.errors import DamagedStore, StoreError
+from memorytree.receipts import Receipt
 from memorytree.store.schema import (
     INSERT_EVENT,
     INSERT_MEMORY,
@@ -39,7 +40,6 @@ from memorytree.store.schema import (
     is_whole,
     seal_of,
 )
-from memorytree.store.tokens import Receipt
 
 PAGE_BYTES = 4096
 BUSY_SECONDS = 60
@@ -281,7 +281,7 @@ class Database:
         """Rewards by query, in order."""
         grouped = itertools.groupby(rewards, key=lambda reward: reward.query)
         return [
-            Observation(Receipt.from_bytes(self.query(query).receipt), {row.memory: row.reward for row in rows})
+            Observation(Receipt.parse(self.query(query).receipt), {row.memory: row.reward for row in rows})
             for query, rows in grouped
         ]
 

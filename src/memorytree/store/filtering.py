@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
-from memorytree import options
-from memorytree.store import tree_access
+from memorytree.arguments import check_exclusions, check_ids, check_int, count_keys
+from memorytree.results import NO_ID
 from memorytree.store.columns import MetadataColumn
 from memorytree.store.inputs import Where, check_where
 from memorytree.store.records import Records
 from memorytree.store.results import StoreHitMatrix, StoreHits
-from memorytree.store.tree_access import NO_ID
 
 if TYPE_CHECKING:
     from memorytree.store.state import StoreState
@@ -90,11 +89,11 @@ def query_filtered(state: StoreState, x: object, k: int, where: Where | None, as
     The tree is queried with larger and larger beams until k of its hits match. Where few memories match, or no beam was enough,
     every matching memory is scored.
     """
-    k = options.whole("k", k, 1)
-    beam = max(tree_access.smallest_beam(state.tree, asked.get("beam", 1)), 1)
+    k = check_int("k", k, 1)
+    beam = max(state.tree.check_beam(asked.get("beam", 1)), 1)
     exclude = asked.get("exclude")
-    excluded = None if exclude is None else options.ids("exclude", exclude).tolist()
-    chance: dict[str, Any] = {"explore": asked.get("explore", 0.0), "draw": asked.get("exploration_seed")}
+    excluded = None if exclude is None else check_ids("exclude", exclude).tolist()
+    chance: dict[str, Any] = {"explore": asked.get("explore", 0.0), "exploration_seed": asked.get("exploration_seed")}
     with state.reading():
         wanted = Filter(state.records, where, time.time())
         while wanted.at_most >= SCAN_BELOW:
@@ -123,15 +122,15 @@ def _scan(
     if excluded:
         kept = ~np.isin(ids, excluded)
         places, ids = places[kept], ids[kept]
-    scores = state.tree.compare(x, ids)
+    scores = state.tree.score(x, ids)
     best = np.lexsort((ids, -scores))[:k]
     return StoreHits(state, source, (ids[best], scores[best], places[best].tolist()))
 
 
 def query_many_filtered(state: StoreState, X: Any, k: int, where: Where | None, asked: QueryOptions) -> StoreHitMatrix:
     """A batch of filtered queries; row i explores with `exploration_seed` + i."""
-    k, n = options.whole("k", k, 1), options.length(X)
-    bounds, excluded = options.exclusions(asked.get("exclude"), n)
+    k, n = check_int("k", k, 1), count_keys(X)
+    bounds, excluded = check_exclusions(asked.get("exclude"), n)
     seed = asked.get("exploration_seed")
     keys = X.tocsr() if hasattr(X, "tocsr") else X
     rows = []

@@ -19,15 +19,15 @@ import msgpack
 import numpy as np
 import scipy.sparse
 
-from memorytree import files
 from memorytree.errors import InvalidOption, StoreError
 from memorytree.packing import Value, pack, unpack
 from memorytree.progress import track
-from memorytree.store import snapshots, tree_access
+from memorytree.serialization import sync_directory
+from memorytree.store import snapshots
 from memorytree.store.paths import DATABASE, SNAPSHOTS
 from memorytree.store.schema import Memory
 from memorytree.store.session import Session
-from memorytree.store.state import key_kind_in
+from memorytree.store.state import stored_keys
 
 TextFile: TypeAlias = str | os.PathLike[str] | IO[str]
 Json: TypeAlias = Any  # what the json module reads and writes
@@ -46,12 +46,13 @@ def export_jsonl(session: Session, file: TextFile, progress: bool) -> int:
     with session.lock, _opened_for_writing(file) as lines:
         size, database = len(session.state().tree), session.database
         with database.consistent():
-            kind = key_kind_in(database.facts())
+            keys = stored_keys(database.facts())
             for memories in track(database.live_memories(BATCH), "exporting", progress, -(-size // BATCH)):
                 present = [memory for memory in memories if memory.expires is None or now < memory.expires]
-                if kind is None or not present:
+                if keys is None or not present:
                     continue
-                for memory, key in zip(present, tree_access.keys_from_bytes(kind, [row.key for row in present]), strict=True):
+                batch: Any = keys.from_bytes([row.key for row in present])
+                for memory, key in zip(present, batch, strict=True):
                     lines.write(json.dumps(_to_line(memory, key), ensure_ascii=False) + "\n")
                 written += len(present)
     return written
@@ -219,11 +220,11 @@ def backup(session: Session, path: str | os.PathLike[str]) -> None:
         with _temporary_name(target) as part:
             snapshots.with_stable_snapshots(session.path / SNAPSHOTS, partial(_copy, session, part))
             for copied in [part, *part.rglob("*")]:
-                files.sync_directory(copied) if copied.is_dir() else _sync_file(copied)
+                sync_directory(copied) if copied.is_dir() else _sync_file(copied)
             if target.exists():
                 target.rmdir()
             os.rename(part, target)
-        files.sync_directory(target.parent)
+        sync_directory(target.parent)
     except OSError as error:
         if isinstance(error, StoreError):
             raise

@@ -1,4 +1,4 @@
-"""Checks of what callers give with keys and values: labels, times, metadata and filters."""
+"""Checks of what callers give to a store: keys, features, labels, times, metadata and filters."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ from typing import Any, TypeAlias
 import msgpack
 import numpy as np
 
-from memorytree import options
+from memorytree import arguments
 from memorytree.errors import InvalidOption
+from memorytree.keys import Keys
+from memorytree.tree import MemoryTree
 
 Metadata: TypeAlias = Mapping[str, str | int | float | bool | None]
 Where: TypeAlias = Mapping[str, object]
 Lifetime: TypeAlias = float | timedelta | None
+KeyKind: TypeAlias = tuple[str, int]  # the name of a kind of keys, and their dimension
 Times: TypeAlias = tuple[float, float | None]  # creation and expiry, in seconds since 1970
 NO_EXPIRY = math.inf
 MAX_LIFETIME, MAX_TIME = 1e12, 1e15
@@ -28,7 +31,7 @@ MAX_LIFETIME, MAX_TIME = 1e12, 1e15
 class NewMemories:
     """A batch of memories for a store, one entry of each list for each memory, checked and as the database holds them."""
 
-    kind: tuple[str, int]
+    kind: KeyKind
     keys: list[bytes]
     values: list[bytes]
     ids: list[int]  # NO_ID: the next free one
@@ -38,11 +41,41 @@ class NewMemories:
     times: list[Times] = field(default_factory=list)
 
 
+def key_bytes(tree: MemoryTree, x: object) -> tuple[KeyKind, list[bytes]]:
+    """The kind of a new key, and its bytes in a list of one. Raises `InvalidKey`, or `InvalidOption` if routing does not fit."""
+    keys = tree.check_insert(x)
+    return (keys.kind, keys.dimension), [keys.key_to_bytes(x)]
+
+
+def batch_bytes(tree: MemoryTree, X: object) -> tuple[KeyKind, list[bytes]]:
+    """The kind of the keys of a batch, and the bytes of each."""
+    keys = tree.check_insert(X)
+    batch, n = keys.batch(X)
+    encoded = keys.encode_many(X, batch)
+    return (keys.kind, keys.dimension), [keys.to_bytes(keys.take(encoded, i)) for i in range(n)]
+
+
+def check_key_bytes(keys: Keys[Any, Any, Any], key: bytes) -> None:
+    """Raise `InvalidKey` unless these bytes, which may come from a client, are a key."""
+    keys.batch(keys.from_bytes([key]))
+
+
+def feature_bytes(tree: MemoryTree, X: object, features: Any, n: int) -> list[bytes | None]:
+    """The features of n memories as bytes, None for a memory without any; X is a key of the batch, or the batch."""
+    if features is None:
+        return [None] * n
+    if isinstance(features, list) and len(features) == n and any(row is None for row in features):
+        return [None if row is None else feature_bytes(tree, X, [row], 1)[0] for row in features]
+    rows = arguments.check_feature_rows(features, n)
+    tree.check_insert(X, rows)
+    return [row.tobytes() for row in rows]
+
+
 def one_each(name: str, n: int, given: Any, shared: bool) -> Sequence[Any]:
     """A list with one entry for each of n memories; with `shared`, or for None, all entries are `given`."""
     if given is None or shared:
         return [given] * n
-    given = options.listed(given)
+    given = arguments.check_list(given)
     if len(given) != n:
         raise InvalidOption(f"{n} memories need {n} {name}, not {len(given)}")
     return given
@@ -52,8 +85,8 @@ def check_labels(labels: Iterable[str | int | None] | None, n: int) -> Sequence[
     """n labels that a tree takes and that the database can hold."""
     if labels is None:
         return [None] * n
-    labels = options.listed(labels)
-    options.codes_for(labels, n, {})
+    labels = arguments.check_list(labels)
+    arguments.check_labels(labels, n, {})
     for label in labels:
         if isinstance(label, str) and not _is_utf8(label):
             raise InvalidOption(f"a label must be valid Unicode text, not {label!r:.80}")
@@ -94,12 +127,12 @@ def expiry(now: float, ttl: object) -> float | None:
     if ttl is None:
         return None
     seconds = ttl.total_seconds() if isinstance(ttl, timedelta) else ttl
-    return now + options.within("ttl", seconds, 0, MAX_LIFETIME)
+    return now + arguments.check_fraction("ttl", seconds, 0, MAX_LIFETIME)
 
 
 def _moment(given: float | None, default: float) -> float:
     """A time in seconds since 1970, or a default. The database has no -0.0."""
-    return default if given is None else options.within("a time", given, -MAX_TIME, MAX_TIME) + 0.0
+    return default if given is None else arguments.check_fraction("a time", given, -MAX_TIME, MAX_TIME) + 0.0
 
 
 def _native(value: Any) -> Any:

@@ -17,9 +17,9 @@ from typing import Any
 
 import msgpack
 
-from memorytree import files
 from memorytree.errors import StoreError
-from memorytree.store import snapshots, tree_access
+from memorytree.serialization import sync_directory
+from memorytree.store import snapshots
 from memorytree.store.database import Database
 from memorytree.store.inputs import NO_EXPIRY
 from memorytree.store.owner_lock import OwnerLock
@@ -226,11 +226,9 @@ def _recovered_facts(found: dict[str, Any], snapshot: Snapshot | None, report: R
     """The facts of the new database; a lost one comes from the snapshot, or is made up where that does no harm."""
     facts: dict[str, Any] = {"format": FORMAT, "created": time.time(), "lineage": 0}
     if snapshot is not None:
-        state, _ = tree_access.tree_state(snapshot.tree)
-        facts |= {"options": state["options"], "lineage": snapshot.lineage, "app_settings": snapshot.app_settings}
-        kind = tree_access.key_kind(snapshot.tree)
-        if kind is not None:
-            facts["keys"] = list(kind)
+        facts |= {"options": snapshot.tree.config.to_dict(), "lineage": snapshot.lineage, "app_settings": snapshot.app_settings}
+        if snapshot.tree.keys is not None:
+            facts["keys"] = [snapshot.tree.keys.kind, snapshot.tree.keys.dimension]
     facts |= found
     if facts["format"] != FORMAT:
         raise StoreError(f"this store has format {facts['format']}, this version reads {FORMAT}: nothing was changed")
@@ -274,13 +272,15 @@ def _recovered_memories(rows: RowRecovery, snapshot: Snapshot | None, report: Re
 def _rows_in(snapshot: Snapshot) -> Iterator[Memory]:
     """The rows of the memories in a snapshot."""
     tree, records = snapshot.tree, snapshot.records
-    labels, features = tree_access.labels_by_id(tree), tree_access.features_by_id(tree)
+    keys = tree.keys
     for place, (record, id) in enumerate(zip(records.numbers.tolist(), records.ids.tolist(), strict=True)):
+        assert keys is not None  # a tree with memories has keys
         metadata, expires = records.metadata(place), float(records.expires[place])
-        described = features.get(id)
+        features = tree.features(id)
         yield Memory.sealed(
-            record, id, tree_access.stored_key_to_bytes(tree, id), bytes(records.packed_value(place) or b""),
-            msgpack.packb(metadata) if metadata else None, labels.get(id), None if described is None else described.tobytes(),
+            record, id, keys.key_to_bytes(tree.key(id)), bytes(records.packed_value(place) or b""),
+            msgpack.packb(metadata) if metadata else None, tree.label(id),
+            None if features is None else features.tobytes(),
             float(records.created[place]), None if expires == NO_EXPIRY else expires, 0,
         )  # fmt: skip
 
@@ -330,4 +330,4 @@ def _replace_files(folder: Path, fresh: Path, kept: Path) -> None:
     for leftover in folder.glob(f"{fresh.name}-*"):
         leftover.unlink()
     os.rename(fresh, folder / DATABASE)
-    files.sync_directory(folder)
+    sync_directory(folder)

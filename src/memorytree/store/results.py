@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from memorytree.hits import Hit
 from memorytree.packing import Value
-from memorytree.store import tree_access
-from memorytree.store.tokens import Receipt
-from memorytree.store.tree_access import NO_ID, HitMatrix, Hits
+from memorytree.receipts import Receipt
+from memorytree.results import NO_ID, Hit, HitMatrix, Hits
 
 if TYPE_CHECKING:
     from memorytree.store.state import StoreState
@@ -67,13 +66,12 @@ class StoreHits(Sequence[Hit]):
     def receipt(self) -> Receipt:
         """The receipt of the query; `str(receipt)` is a token for `MemoryStore.reward`, in this process or another one."""
         if self._receipt is None:
-            self._receipt = Receipt(
-                store=self._state.identity,
+            self._receipt = replace(
+                self._source.receipt,
+                ids=tuple(self.ids.tolist()),
+                issuer=self._state.identity,
+                version=self._state.lineage,
                 nonce=self._nonce or secrets.token_bytes(NONCE_BYTES),
-                key=tree_access.key_bytes_of(self._source),
-                ids=self.ids.tolist(),
-                decision=tree_access.decision_of(self._source),
-                lineage=self._state.lineage,
             )
         return self._receipt
 

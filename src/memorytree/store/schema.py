@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import msgpack
 
-from memorytree.store.tokens import Receipt
+from memorytree.receipts import Receipt
 
 FORMAT = 1
 TABLES = """
@@ -31,7 +31,7 @@ CREATE TABLE memories (
 );
 CREATE INDEX ended ON memories (ended) WHERE ended IS NOT NULL;
 CREATE TABLE queries (
-    number INTEGER PRIMARY KEY, digest BLOB NOT NULL UNIQUE, receipt BLOB NOT NULL, event INTEGER NOT NULL, seal BLOB NOT NULL
+    number INTEGER PRIMARY KEY, digest BLOB NOT NULL UNIQUE, receipt TEXT NOT NULL, event INTEGER NOT NULL, seal BLOB NOT NULL
 );
 CREATE TABLE rewards (
     number INTEGER PRIMARY KEY, query INTEGER NOT NULL, memory INTEGER NOT NULL, reward REAL NOT NULL, time REAL NOT NULL,
@@ -104,11 +104,11 @@ class Memory(NamedTuple):
 
 
 class RewardedQuery(NamedTuple):
-    """A row of `queries`: a query that was rewarded, by the digest of its receipt."""
+    """A row of `queries`: a query that was rewarded, by the digest of its receipt; the receipt is a token."""
 
     number: int
     digest: bytes
-    receipt: bytes
+    receipt: str
     event: int
     seal: bytes
 

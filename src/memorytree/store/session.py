@@ -19,9 +19,10 @@ from typing import Any
 import msgpack
 import numpy as np
 
-from memorytree import files
 from memorytree.errors import DamagedStore, InvalidOption, MemoryTreeError, ReadOnlyStore, StoreClosed, StoreError
-from memorytree.store import snapshots, tree_access
+from memorytree.config import TreeConfig
+from memorytree.serialization import sync_directory
+from memorytree.store import snapshots
 from memorytree.store.database import Database
 from memorytree.store.owner_lock import OwnerLock
 from memorytree.store.paths import DATABASE, LOCK, SNAPSHOTS, check_directory
@@ -66,7 +67,7 @@ class Session:
         self._scorer = options.get("scorer")
         self._state: StoreState | None = None  # None: to be read from the disk
         self._open = False
-        checked = tree_access.plain_options(options)
+        checked = TreeConfig(**options).to_dict()
         settings = None if app_settings is None else _checked_settings(app_settings)
         check_directory(self.path, create=not self._reader)
         self._owner_lock = None if self._reader else OwnerLock(self.path / LOCK)
@@ -99,8 +100,8 @@ class Session:
             }
         )  # fmt: skip
         try:
-            files.sync_directory(self.path)
-            files.sync_directory(self.path.parent)
+            sync_directory(self.path)
+            sync_directory(self.path.parent)
         except OSError as error:
             raise StoreError(f"{self.path} could not be forced to the disk: {error}") from error
 

@@ -13,18 +13,17 @@ import os
 import secrets
 import shutil
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from memorytree import files
 from memorytree.errors import DamagedStore, InvalidOption
 from memorytree.packing import pack, unpack
-from memorytree.store import tree_access
+from memorytree.serialization import join_arrays, split_arrays, sync_directory
 from memorytree.store.records import Records
-from memorytree.store.tree_access import MemoryTree
+from memorytree.tree import MemoryTree
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -44,6 +43,11 @@ class Snapshot(NamedTuple):
     app_settings: dict[str, Any] = {}  # for `repair`
 
 
+def custom_scorer(options: Mapping[str, Any], given: Any) -> Any:
+    """The scorer that was given, if the options of a tree say that it has one of the user's own; else None."""
+    return given if options["scorer"] == {"name": "custom"} else None
+
+
 def path_of(folder: Path, event: int) -> Path:
     """The directory of the snapshot after an event."""
     return folder / f"{event:020d}"
@@ -59,7 +63,7 @@ def found_in(folder: Path) -> list[tuple[int, Path]]:
 
 def write(folder: Path, snapshot: Snapshot, seal: bytes) -> Path:
     """Write a snapshot so that it survives a power cut, then remove older ones. `seal` is the seal of its event."""
-    state, tree_arrays = tree_access.tree_state(snapshot.tree)
+    state, tree_arrays = split_arrays(snapshot.tree.state_dict())
     arrays = {f"tree.{name}": array for name, array in tree_arrays.items()}
     arrays["tree"] = np.frombuffer(pack(state), np.uint8)
     arrays["settings"] = np.frombuffer(pack(snapshot.app_settings), np.uint8)
@@ -77,11 +81,11 @@ def write(folder: Path, snapshot: Snapshot, seal: bytes) -> Path:
         text = json.dumps(manifest, indent=1).encode()
         with _synced(part / MANIFEST) as file:
             file.write(b"%08x\n" % zlib.crc32(text) + text)
-        files.sync_directory(part)
+        sync_directory(part)
         if target.exists():
             _remove(target)
         os.rename(part, target)
-        files.sync_directory(folder)
+        sync_directory(folder)
     except BaseException:
         shutil.rmtree(part, ignore_errors=True)
         raise
@@ -212,7 +216,9 @@ def read(path: Path, scorer: object = None) -> Snapshot:
         records = Records({n.removeprefix("records."): a for n, a in arrays.items() if n.startswith("records.")})
         places = dict(zip(records.ids.tolist(), range(len(records)), strict=True))
         inside = {name.removeprefix("tree."): array for name, array in arrays.items() if name.startswith("tree.")}
-        tree = tree_access.tree_from_state(state, inside, places, scorer)
+        tree = MemoryTree.from_state_dict(
+            join_arrays(state, inside, places), scorer=custom_scorer(state["config"], scorer), trusted=True
+        )
     except InvalidOption:
         raise
     except (KeyError, TypeError, ValueError, IndexError) as error:

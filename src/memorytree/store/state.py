@@ -10,20 +10,25 @@ import itertools
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from memorytree.config import TreeConfig
 from memorytree.errors import DamagedStore
+from memorytree.keys import Keys, make_keys
 from memorytree.locks import ReadersWriterLock
 from memorytree.packing import Value
-from memorytree.store import snapshots, tree_access
+from memorytree.receipts import Decision, decision_rows
+from memorytree.results import NO_ID, RewardResult
+from memorytree.store import snapshots
 from memorytree.store.database import Database
 from memorytree.store.records import Records
 from memorytree.store.schema import Change, Ended, Memory, Observation, shifted
-from memorytree.store.snapshots import Snapshot
-from memorytree.store.tree_access import KeyKind, RewardResult
+from memorytree.store.snapshots import Snapshot, custom_scorer
+from memorytree.tree import MemoryTree
 
+StoredKeys: TypeAlias = Keys[Any, Any, Any]
 MAX_PENDING = 10_000
 """So many insertions at most are replayed as one batch."""
 
@@ -33,7 +38,7 @@ class StoreState:
 
     Attributes:
         identity: the identity of the store.
-        kind: the kind of its keys; None before the first one.
+        keys: the conversions of keys to and from bytes; None before the first key.
         event: the number of the last event that was applied.
         lineage: which tree this is; it grows by one when a tree has to be rebuilt from the memories alone.
         tree: the tree; the values of its memories are places in the records.
@@ -41,18 +46,20 @@ class StoreState:
         weight: how much was applied since the snapshot that this began with.
     """
 
-    def __init__(self, identity: bytes, kind: KeyKind | None, snapshot: Snapshot):
-        self.identity, self.kind = identity, kind
+    def __init__(self, identity: bytes, keys: StoredKeys | None, snapshot: Snapshot):
+        self.identity, self.keys = identity, keys
         self.event, self.lineage = snapshot.event, snapshot.lineage
         self.tree, self.records = snapshot.tree, snapshot.records
         self.weight = 0
         self._lock = ReadersWriterLock()  # held for reading where tree and records must agree
+        self._removed: list[int] = []  # places of memories that the tree has removed; cleared after each change
+        self.tree.on_remove = lambda id, place: self._removed.append(place)
 
     @classmethod
     def empty(cls, facts: dict[str, Any], scorer: object, lineage: int = 0) -> StoreState:
         """The state of a store without memories."""
-        tree = tree_access.empty_tree(facts["options"], scorer)
-        return cls(facts["identity"], key_kind_in(facts), Snapshot(0, lineage, tree, Records()))
+        config = TreeConfig.from_dict(facts["options"], custom_scorer(facts["options"], scorer))
+        return cls(facts["identity"], stored_keys(facts), Snapshot(0, lineage, MemoryTree.from_config(config), Records()))
 
     @classmethod
     def load(cls, database: Database, folder: Path, scorer: object) -> tuple[StoreState, list[str]]:
@@ -68,7 +75,7 @@ class StoreState:
             try:
                 if snapshots.read_manifest(path)["seal"] != database.seal_of_event(event).hex():
                     raise DamagedStore(f"{path} does not belong to this database")
-                state = cls(facts["identity"], key_kind_in(facts), snapshots.read(path, scorer))
+                state = cls(facts["identity"], stored_keys(facts), snapshots.read(path, scorer))
             except DamagedStore as error:
                 damage.append(str(error))
                 continue
@@ -128,7 +135,7 @@ class StoreState:
     def apply(self, change: Change) -> Any:
         """Do what an operation does to the tree and the records; returns what the operation returns."""
         if change.kind == "insert":
-            self.kind = self.kind or key_kind_in(change.facts)
+            self.keys = self.keys or stored_keys(change.facts)
             return self._insert(change.memories)
         if change.kind == "remove":
             return self._remove(change.body)
@@ -139,31 +146,26 @@ class StoreState:
         self.weight += 1 + len(self.tree) // 8  # replaying it takes long, so a snapshot is due sooner
         if change.kind == "sweep":
             return self.tree.sweep()
-        return self.tree.learn(change.body) if change.kind == "refit" else self.tree.reroute(change.body)
+        return self.tree.refit(change.body) if change.kind == "refit" else self.tree.reroute(change.body)
 
     def _insert(self, memories: Sequence[Memory]) -> None:
         """Insert memories; those that they replace, and those beyond the capacity, leave."""
         self.weight += len(memories)
         with self._lock.writing():
-            leaving, passing = tree_access.plan_evictions(self.tree, [memory.id for memory in memories])
-            removed = [self.tree.get(id) for id in leaving]
             places = self.records.add(memories)
-            removed += [places[position] for position in passing]
             for _, alike in itertools.groupby(
                 zip(memories, places, strict=True), key=lambda pair: pair[0].features and len(pair[0].features)
             ):
                 self._insert_alike(*zip(*alike, strict=True))
-            for place in removed:
-                self.records.remove(place)
+            self._remove_records()
 
     def _insert_alike(self, memories: Sequence[Memory], places: Sequence[int]) -> None:
         """Insert memories that all have the same number of features."""
-        kind = self.kind
-        assert kind is not None
-        keys = tree_access.keys_from_bytes(kind, [memory.key for memory in memories])
+        assert self.keys is not None  # the first insertion settles the kind of keys
+        keys: Any = self.keys.from_bytes([memory.key for memory in memories])
         features = [np.frombuffer(memory.features, np.float32) for memory in memories if memory.features is not None]
         if len(memories) == 1 and not features:
-            tree_access.insert(self.tree, keys[0], places[0], memories[0].id, memories[0].label)
+            self.tree.insert(keys[0], places[0], id=memories[0].id, label=memories[0].label)
             return
         labels = [memory.label for memory in memories]
         self.tree.insert_many(
@@ -178,9 +180,14 @@ class StoreState:
         self.weight += len(ids)
         with self._lock.writing():
             for id in ids:
-                place = self.tree.get(id)
                 self.tree.remove(id)
-                self.records.remove(place)
+            self._remove_records()
+
+    def _remove_records(self) -> None:
+        """Remove the records of the memories that the tree has removed."""
+        for place in self._removed:
+            self.records.remove(place)
+        self._removed.clear()
 
     def _update_metadata(self, memories: Sequence[Memory]) -> None:
         self.weight += len(memories)
@@ -193,16 +200,24 @@ class StoreState:
 
     def _reward(self, observations: Sequence[Observation]) -> RewardResult:
         self.weight += len(observations)
-        if not len(self.tree) or self.kind is None:
+        if not len(self.tree) or self.keys is None:
             return RewardResult(0, 0)
-        return tree_access.reward_batch(self.tree, self.kind, observations, self.lineage)
+        shape = len(observations), max(len(receipt.ids) for receipt, _ in observations)
+        ids, rewards = np.full(shape, NO_ID, np.int64), np.full(shape, np.nan)
+        for row, (receipt, given) in enumerate(observations):
+            ids[row, : len(receipt.ids)] = receipt.ids
+            rewards[row, : len(receipt.ids)] = [given.get(id, np.nan) for id in receipt.ids]
+        # A tree that was rebuilt since has other nodes.
+        decisions = [receipt.decision if receipt.version == self.lineage else Decision() for receipt, _ in observations]
+        keys = self.keys.from_bytes([receipt.key for receipt, _ in observations])
+        return self.tree.reward_queries(keys, ids, rewards, decision_rows(decisions))
 
     def follow(self, database: Database) -> None:
         """Apply the events after this state. Insertions one after another are applied as one batch."""
         pending: list[Memory] = []
         events = database.events(self.event)
         if events:
-            self.kind = key_kind_in(database.facts())
+            self.keys = self.keys or stored_keys(database.facts())
         for event in events:
             change = database.change(event)
             # Labels and features are set after each insertion, so an insertion that has them is applied by itself.
@@ -220,6 +235,6 @@ class StoreState:
             self.event = events[-1].number
 
 
-def key_kind_in(facts: dict[str, Any]) -> KeyKind | None:
-    """The kind of keys that the facts of a store name."""
-    return (facts["keys"][0], facts["keys"][1]) if "keys" in facts else None
+def stored_keys(facts: dict[str, Any]) -> StoredKeys | None:
+    """The conversions of a store's keys to and from bytes, from its facts; None before the first key."""
+    return make_keys(*facts["keys"]) if "keys" in facts else None

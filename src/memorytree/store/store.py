@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias, Unpack
 
 import numpy as np
 
-from memorytree import options
+from memorytree.arguments import check_int, check_list, check_new_id, check_new_ids, check_reward_matrix
 from memorytree.errors import InvalidOption, InvalidReceipt, UnknownId
-from memorytree.hits import Hit
-from memorytree.inspection import Explanation, Stats
 from memorytree.packing import Value, pack
-from memorytree.store import changes, import_export, tree_access
+from memorytree.receipts import Receipt
+from memorytree.results import NO_ID, Explanation, Hit, RewardResult, Stats
+from memorytree.store import changes, import_export
 from memorytree.store.filtering import Filter, QueryOptions, SingleQueryOptions, query_filtered, query_many_filtered
 from memorytree.store.inputs import (
     NO_EXPIRY,
@@ -26,9 +26,13 @@ from memorytree.store.inputs import (
     NewMemories,
     Times,
     Where,
+    batch_bytes,
+    check_key_bytes,
     check_labels,
     check_times,
     check_where,
+    feature_bytes,
+    key_bytes,
     lifetime,
     lifetimes,
     one_each,
@@ -38,8 +42,6 @@ from memorytree.store.results import StoreHitMatrix, StoreHits
 from memorytree.store.schema import Change
 from memorytree.store.session import Session
 from memorytree.store.state import StoreState
-from memorytree.store.tokens import Receipt
-from memorytree.store.tree_access import NO_ID, RewardResult
 from memorytree.store.verify import VerifyReport, verify_open
 
 if TYPE_CHECKING:
@@ -227,7 +229,7 @@ class MemoryStore:
         """
         state = self._session.state()
         if where is None and state.records.next_expiry > time.time():
-            found = state.tree.query(x, k, explore=explore, beam=beam, exclude=exclude, draw=exploration_seed)
+            found = state.tree.query(x, k, explore=explore, beam=beam, exclude=exclude, exploration_seed=exploration_seed)
             return StoreHits(state, found)
         asked: SingleQueryOptions = {
             "explore": explore, "beam": beam, "exclude": exclude, "exploration_seed": exploration_seed,
@@ -250,9 +252,9 @@ class MemoryStore:
         state = self._session.state()
         exclude = query_options.get("exclude")
         if not (exclude is None or isinstance(exclude, np.ndarray)):
-            query_options["exclude"] = options.listed(exclude)
+            query_options["exclude"] = check_list(exclude)
         if where is None and state.records.next_expiry > time.time():
-            return StoreHitMatrix.from_matrix(state, tree_access.query_many(state.tree, X, k, threads, query_options))
+            return StoreHitMatrix.from_matrix(state, state.tree.query_many(X, k, threads=threads, **query_options))
         return query_many_filtered(state, X, k, where, query_options)
 
     def score(self, x: object, ids: Iterable[int]) -> np.ndarray:
@@ -265,9 +267,9 @@ class MemoryStore:
         >>> store.score([1.0, 1.0], [1, 7])
         array([ -1., -inf], dtype=float32)
         """
-        asked = options.listed(ids)
+        asked = check_list(ids)
         present = np.array([id in self for id in asked], bool)
-        return np.where(present, self._session.state().tree.compare(x, asked), -np.inf).astype(np.float32)
+        return np.where(present, self._session.state().tree.score(x, asked), -np.inf).astype(np.float32)
 
     # ---- writing
 
@@ -297,9 +299,9 @@ class MemoryStore:
         2
         """
         with self._session.writing() as state:
-            kind, keys = tree_access.key_to_bytes(state.tree, x)
-            given = tree_access.check_features(state.tree, x, None if features is None else [features], 1)
-            ids, labels, packed = [options.id_to_give(id)], check_labels([label], 1), [pack(value)]
+            kind, keys = key_bytes(state.tree, x)
+            given = feature_bytes(state.tree, x, None if features is None else [features], 1)
+            ids, labels, packed = [check_new_id(id)], check_labels([label], 1), [pack(value)]
             new = NewMemories(kind, keys, packed, ids, given, labels, [pack_metadata(metadata)], [lifetime(ttl)])
             return changes.insert(self._session, new)[0]
 
@@ -325,8 +327,8 @@ class MemoryStore:
         >>> store.insert_many([[1.0, 2.0], [3.0, 4.0]], ["a", "b"], metadata={"kind": "letter"}).tolist()
         [2, 3]
         """
-        values = options.listed(values)
-        n = len(options.ids_for(X, len(values), None))
+        values = check_list(values)
+        n = len(check_new_ids(X, len(values), None))
         given = {"ids": ids, "features": features, "labels": labels}
         described = one_each("mappings of metadata", n, metadata, isinstance(metadata, Mapping))
         return self._insert_many(X, values, described, lifetimes(n, ttl), given)
@@ -336,12 +338,12 @@ class MemoryStore:
     ) -> np.ndarray:
         """`insert_many` for checked numbers of values and metadata; `given` are ids, features and labels."""
         n = len(values)
-        ids = [options.id_to_give(id) for id in one_each("ids", n, given["ids"], False)]
+        ids = [check_new_id(id) for id in one_each("ids", n, given["ids"], False)]
         if not n:
             return np.zeros(0, np.int64)
         with self._session.writing() as state:
-            kind, keys = tree_access.keys_to_bytes(state.tree, X)
-            features = tree_access.check_features(state.tree, X, given["features"], n)
+            kind, keys = batch_bytes(state.tree, X)
+            features = feature_bytes(state.tree, X, given["features"], n)
             labels, packed = check_labels(given["labels"], n), [pack(value) for value in values]
             new = NewMemories(kind, keys, packed, ids, features, labels, [pack_metadata(row) for row in metadata], times)
             return np.array(changes.insert(self._session, new), np.int64)
@@ -395,7 +397,7 @@ class MemoryStore:
         >>> store.remove_many([0, 1])
         2
         """
-        asked = options.listed(ids)
+        asked = check_list(ids)
         with self._session.writing():
             for id in asked:
                 self._present(id)
@@ -429,15 +431,15 @@ class MemoryStore:
         receipt = self._receipt(receipt)
         given = changes.rewards_by_id(receipt.ids, rewards)
         with self._session.writing() as state:
-            if given and state.kind is not None:
-                tree_access.check_key(state.kind, receipt.key)
+            if given and state.keys is not None:
+                check_key_bytes(state.keys, receipt.key)
             return changes.reward(self._session, [(receipt, given)])
 
     def _receipt(self, given: object) -> Receipt:
         """The receipt of a query to this store."""
         receipt = given.receipt if isinstance(given, StoreHits) else given
         receipt = receipt if isinstance(receipt, Receipt) else Receipt.parse(receipt)
-        if receipt.store != self._session.identity:
+        if receipt.issuer != self._session.identity:
             raise InvalidReceipt("this receipt comes from another store")
         return receipt
 
@@ -456,7 +458,7 @@ class MemoryStore:
         """
         if not isinstance(hits, StoreHitMatrix):
             raise InvalidReceipt(f"reward_many takes what query_many returned, not {type(hits).__name__}")
-        given = options.reward_matrix(hits.ids.shape, rewards)
+        given = check_reward_matrix(hits.ids.shape, rewards)
         observed = (hits.ids != NO_ID) & ~np.isnan(given)
         rows = np.flatnonzero(observed.any(axis=1)).tolist()
         receipts = [self._receipt(hits[row]) for row in rows]
@@ -470,7 +472,7 @@ class MemoryStore:
         >>> store.refit()
         """
         with self._session.writing():
-            self._session.commit(Change("refit", options.whole("passes", passes, 1)))
+            self._session.commit(Change("refit", check_int("passes", passes, 1)))
 
     def sweep(self) -> int:
         """Put each memory where the routers send it now, as `MemoryTree.sweep`; returns how many were moved.
@@ -487,7 +489,7 @@ class MemoryStore:
         >>> store.reroute(3)
         """
         with self._session.writing():
-            self._session.commit(Change("reroute", options.whole("times", times, 0)))
+            self._session.commit(Change("reroute", check_int("times", times, 0)))
 
     # ---- inspection
 
@@ -527,7 +529,7 @@ class MemoryStore:
         >>> "memories" in store.plot()
         True
         """
-        return self._session.state().tree.draw(ax, depth=depth, names=names)
+        return self._session.state().tree.plot(ax, depth=depth, names=names)
 
     # ---- upkeep
 

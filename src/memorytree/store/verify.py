@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgpack
+import numpy as np
 
 from memorytree.errors import StoreError
-from memorytree.store import snapshots, tree_access
+from memorytree.store import snapshots
 from memorytree.store.database import Database
+from memorytree.store.import_export import key_batch
 from memorytree.store.paths import DATABASE, SNAPSHOTS, check_directory
 from memorytree.store.schema import MEMORY_COLUMNS, QUERY_COLUMNS, REWARD_COLUMNS, Memory, Totals, is_whole, shifted
 from memorytree.store.state import StoreState
@@ -161,7 +163,7 @@ def _count_whole(database: Database, query: str, name: str, report: VerifyReport
 def _examine_state(database: Database, state: StoreState, report: VerifyReport) -> None:
     """Compare the tree and the records with the database."""
     try:
-        tree_access.check_tree(state.tree)
+        state.tree.check()
     except ValueError as error:
         report.damage.append(str(error))
     expected = 0
@@ -189,9 +191,18 @@ def _is_held(state: StoreState, memory: Memory) -> bool:
 
 def _different_keys(state: StoreState, memories: list[Memory]) -> Iterator[str]:
     """The memories whose key in the tree is not the one that was written, one line each."""
-    if not memories or state.kind is None:
+    keys = state.tree.keys
+    if not memories or keys is None:
         return
-    ids, keys = [memory.id for memory in memories], [memory.key for memory in memories]
-    for position in tree_access.different_keys(state.tree, state.kind, ids, keys):
+    written, _ = keys.batch(keys.from_bytes([memory.key for memory in memories]))
+    found, _ = keys.batch(key_batch([state.tree.key(memory.id) for memory in memories]))
+    if isinstance(found, np.ndarray):
+        different = (found != written).any(axis=1)
+    elif not np.array_equal(found[0], written[0]):  # of other lengths: they cannot be compared position by position
+        different = np.ones(len(memories), bool)
+    else:
+        unequal = np.cumsum(np.concatenate([[0], (found[1] != written[1]) | (found[2] != written[2])]))
+        different = unequal[found[0][1:]] > unequal[found[0][:-1]]
+    for position in np.flatnonzero(different).tolist():
         memory = memories[position]
         yield f"the key of memory {memory.record} (id {memory.id}) in the tree is not what was written"

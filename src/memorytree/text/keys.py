@@ -16,7 +16,7 @@ Encoder = Callable[[Any], Any]
 
 
 # Chosen on questions to three conversations; docs/results/locomo.md tells of seven others.
-WORDS = {"scorer": "tfidf", "routing": terms(reads=96, scored=64, rate=0.3, temperature=10, uptake=0.3)}
+WORDS = {"scorer": "tfidf", "routing": terms(reads=96, scored=64, rate=0.3, temperature=10, expansion=0.3)}
 VECTORS = {"scorer": "metric"}
 
 

@@ -1,0 +1,1 @@
+"""Routers: how a tree decides which side a key belongs to."""

@@ -1,0 +1,344 @@
+"""The interface of every index, and the objects that its methods exchange.
+
+An index stores keys by id, finds and ranks the memories that fit a key, and learns from rewards. It receives keys as batches:
+a float32 matrix (n, d), or `(bounds, features, weights)` for sparse keys, where row i has the entries bounds[i] to
+bounds[i + 1]. Ids are int64, `NO_ID` stands for none.
+
+An index may wrap another one: `ForestIndex` merges several trees, `ProjectedIndex` indexes learned projections of the keys,
+`RerankedIndex` ranks the candidates of another index by a `Reranker`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memorytree.engine.search import ACTION, AT_LEAF, AT_NODE, BRANCH, DECISION_WIDTH, EXPLOIT, NODE
+from memorytree.engine.search import GENERATION_OF_NODE as GENERATION
+from memorytree.results import NO_ID, Outline, PathStep, RewardResult, Stats
+
+Array = NDArray[np.generic]
+Ids = NDArray[np.int64]
+Scores = NDArray[np.float32]
+Rewards = NDArray[np.float64]
+Matrix = NDArray[np.float32]
+SparseBatch = tuple[Ids, NDArray[np.int32], Matrix]
+KeyBatch = Matrix | SparseBatch
+
+
+class IdLists(NamedTuple):
+    """A list of ids for each row of a batch: ids[bounds[i] : bounds[i + 1]] belong to row i."""
+
+    bounds: Ids
+    ids: Ids
+
+    def rows(self, start: int, stop: int) -> IdLists:
+        """The lists of some rows."""
+        return IdLists(self.bounds[start : stop + 1], self.ids)
+
+
+def no_exclusions(n: int) -> IdLists:
+    """Empty lists for n rows."""
+    return IdLists(np.zeros(n + 1, np.int64), NO_IDS)
+
+
+def rows_of(keys: KeyBatch, start: int, stop: int) -> KeyBatch:
+    """Some rows of a batch of keys."""
+    if isinstance(keys, tuple):
+        return keys[0][start : stop + 1], keys[1], keys[2]
+    return keys[start:stop]
+
+
+def n_rows(keys: KeyBatch) -> int:
+    """The number of keys in a batch."""
+    return len(keys[0]) - 1 if isinstance(keys, tuple) else len(keys)
+
+
+NO_IDS = np.empty(0, np.int64)
+NONE_EXCLUDED = no_exclusions(1)
+
+
+@dataclass(slots=True)
+class QueryRequest:
+    """A batch of queries.
+
+    Attributes:
+        keys: the batch.
+        k: hits per row.
+        start, stop: the rows to answer, so that threads can share a batch.
+        beam: the breadth of the search.
+        explore: the probability of exploration.
+        draw: row i explores with the random stream of draw + i.
+        excluded: ids to leave out of each row of `keys`.
+    """
+
+    keys: KeyBatch
+    k: int
+    start: int = 0
+    stop: int = 1
+    beam: int = 1
+    explore: float = 0.0
+    draw: int = 0
+    excluded: IdLists = field(default=NONE_EXCLUDED)
+
+
+class QueryResult(NamedTuple):
+    """Answers to the rows of a request, row 0 being `request.start`.
+
+    Attributes:
+        ids: (n, k), best first, padded with `NO_ID`.
+        scores: (n, k), padded with -inf.
+        decisions: (n, 4) if the request explored, otherwise no rows.
+    """
+
+    ids: Ids
+    scores: Scores
+    decisions: Ids
+
+
+NO_DECISIONS = np.empty((0, DECISION_WIDTH), np.int64)
+
+
+def blank_decisions(n: int) -> Ids:
+    """Decisions of n queries that did not explore."""
+    decisions = np.full((n, DECISION_WIDTH), NO_ID, np.int64)
+    decisions[:, BRANCH] = EXPLOIT
+    return decisions
+
+
+class RewardBatch(NamedTuple):
+    """Rewards for the hits of a batch of queries.
+
+    Attributes:
+        keys: the keys of the queries.
+        ids: (n, k) the hits, `NO_ID` where there is none.
+        rewards: (n, k) in [0, 1], NaN where none was observed.
+        decisions: (n, 4).
+    """
+
+    keys: KeyBatch
+    ids: Ids
+    rewards: Rewards
+    decisions: Ids
+
+    def rows(self, start: int, stop: int) -> RewardBatch:
+        """Some rows."""
+        keys = rows_of(self.keys, start, stop)
+        return RewardBatch(keys, self.ids[start:stop], self.rewards[start:stop], self.decisions[start:stop])
+
+
+class InsertResult(NamedTuple):
+    """What an insertion did.
+
+    Attributes:
+        done: the row behind the last one that is stored.
+        evicted: (row, id) for each memory that was removed to make room, in order; it was removed before that row was stored.
+        rebuild_due: a rebuild would delay readers: rebuild a copy, use it instead, and continue there from row `done`.
+    """
+
+    done: int
+    evicted: list[tuple[int, int]]
+    rebuild_due: bool
+
+
+class ScoredHit(NamedTuple):
+    """A hit with what contributes to its score.
+
+    Attributes:
+        id, score: the hit.
+        contributions: by feature number; empty where the scorer has no such parts.
+        components: by name, for scores that are sums of a few components.
+    """
+
+    id: int
+    score: float
+    contributions: Mapping[int, float]
+    components: Mapping[str, float] = MappingProxyType({})
+
+
+class PathReport(NamedTuple):
+    """Where a query searches first.
+
+    Attributes:
+        steps: the path to the first leaf.
+        leaf: the node number of that leaf.
+        n_scored: how many memories of the leaf, or entries of lists, are compared with the key.
+        searched_neighbours: whether the search goes on along links between neighbours.
+    """
+
+    steps: tuple[PathStep, ...]
+    leaf: int
+    n_scored: int
+    searched_neighbours: bool = False
+
+
+class Evictions(NamedTuple):
+    """What an insertion of some ids would remove.
+
+    Attributes:
+        stored: ids of memories that are stored now: replaced, or removed for lack of capacity.
+        unstored: positions in the batch of those that would be removed by later ones of the same batch.
+    """
+
+    stored: list[int]
+    unstored: list[int]
+
+
+class Index(ABC):
+    """What every index can do. Methods that have a body here have a default that suits most indexes."""
+
+    min_beam: ClassVar[int] = 1
+    """The smallest beam of a query."""
+    groups_rewards: bool = False
+    """Whether `refit` uses labels that are made of memories rewarded together."""
+    projection_version: int = 0
+    """Increases when `project` changes for all keys."""
+    sparse: bool
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    # ---- writing
+
+    @abstractmethod
+    def insert(self, keys: KeyBatch, ids: Ids, start: int, stop: int) -> InsertResult:
+        """Store the rows from `start` to `stop`; ids that are `NO_ID` are filled with the next free ones."""
+
+    @abstractmethod
+    def build(self, keys: KeyBatch, ids: Ids, labels: Ids | None) -> None:
+        """Store all rows in this empty index at once."""
+
+    @abstractmethod
+    def remove(self, id: int) -> bool:
+        """Remove a memory that is stored; whether a rebuild is due, as in `InsertResult`."""
+
+    @abstractmethod
+    def set_labels(self, ids: Ids, labels: Ids) -> None:
+        """Give memories labels, as numbers; routers may keep equal ones together."""
+
+    def check_features(self, features: Matrix) -> None:
+        """Raise `InvalidOption` for features of values that cannot be used, before anything is written."""
+
+    def set_features(self, ids: Ids, features: Matrix) -> None:
+        """Give memories features of their values; ignored by default."""
+
+    def features(self, id: int) -> Matrix | None:
+        """The features of a memory's value, if this index stores them."""
+        return None
+
+    @abstractmethod
+    def reward(self, batch: RewardBatch) -> RewardResult:
+        """Learn from rewards."""
+
+    @abstractmethod
+    def rebuild(self) -> None:
+        """Do the rebuild that `insert` or `remove` reported as due."""
+
+    @abstractmethod
+    def refit(self, passes: int) -> None:
+        """Let the routers learn from all memories, and place every memory by them."""
+
+    @abstractmethod
+    def sweep(self) -> int:
+        """Place every memory by the present routers, without learning; the number of memories moved."""
+
+    @abstractmethod
+    def reroute(self, times: int) -> None:
+        """Remove a random memory and insert it again, `times` times (Algorithm 7)."""
+
+    # ---- reading
+
+    @abstractmethod
+    def stored_ids(self) -> Ids:
+        """The ids of all memories, in order of their rows; valid until the next write."""
+
+    @abstractmethod
+    def query(self, request: QueryRequest) -> QueryResult:
+        """Answer the rows of a request."""
+
+    @abstractmethod
+    def score(self, keys: KeyBatch, ids: Ids) -> Scores:
+        """The scores (n, m) of the memories ids[i] for row i; -inf for ids that are not stored."""
+
+    @abstractmethod
+    def key(self, id: int) -> KeyBatch:
+        """The key of a memory, as a batch of one."""
+
+    @abstractmethod
+    def label(self, id: int) -> int:
+        """The number of a memory's label, `NO_ID` if it has none."""
+
+    def project(self, keys: KeyBatch) -> KeyBatch:
+        """The keys in the space in which they are compared."""
+        return keys
+
+    @abstractmethod
+    def plan_evictions(self, ids: Ids) -> Evictions:
+        """What `insert` with these ids would remove, without inserting anything."""
+
+    @abstractmethod
+    def path(self, request: QueryRequest) -> PathReport:
+        """Where the first query of a request searches first."""
+
+    @abstractmethod
+    def contributions(self, request: QueryRequest, found: QueryResult) -> list[ScoredHit]:
+        """What contributes to the scores of the hits of the first query."""
+
+    def explain(self, request: QueryRequest) -> tuple[PathReport, list[ScoredHit]]:
+        """How the first query of a request is answered, and what contributes to the scores of its hits."""
+        return self.path(request), self.contributions(request, self.query(request))
+
+    @abstractmethod
+    def leaf_sizes(self) -> tuple[int, int]:
+        """How many memories a unit of beam is expected to find, and how many it may find: (leaf limit, largest leaf)."""
+
+    @abstractmethod
+    def stats(self) -> Stats:
+        """Size, shape and memory use."""
+
+    @abstractmethod
+    def outline(self, depth: int) -> Outline:
+        """The upper levels, for pictures."""
+
+    # ---- state
+
+    @abstractmethod
+    def copy(self) -> Self:
+        """An independent copy."""
+
+    def copy_for_rebuild(self) -> Self:
+        """A copy whose `rebuild`, `refit`, `sweep` and `reroute` leave this index readable; it may share what they only read."""
+        return self.copy()
+
+    @abstractmethod
+    def state_dict(self) -> dict[str, Array]:
+        """The complete state as arrays, without spare capacity."""
+
+    @abstractmethod
+    def load_state_dict(self, state: Mapping[str, Array], *, trusted: bool = False) -> None:
+        """Replace the state of this index, made with the same options; takes ownership of the arrays.
+
+        Raises:
+            ValueError: the state contradicts itself. Unless `trusted`, `check` is called as well.
+        """
+
+    @abstractmethod
+    def check(self) -> None:
+        """Raise ValueError, with the reason, if the state contradicts itself."""
+
+
+def under(prefix: str, state: Mapping[str, Array]) -> dict[str, Array]:
+    """The arrays whose names begin with a prefix and a dot, by the rest of their names."""
+    start = f"{prefix}."
+    return {name[len(start) :]: array for name, array in state.items() if name.startswith(start)}
+
+
+def with_prefix(prefix: str, state: Mapping[str, Array]) -> dict[str, Array]:
+    """The arrays under prefixed names."""
+    return {f"{prefix}.{name}": array for name, array in state.items()}

@@ -1,0 +1,1 @@
+"""Rerankers: what can rank the candidates of an index."""

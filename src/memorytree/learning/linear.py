@@ -1,0 +1,96 @@
+"""The paper's scorer, `scorer="linear"`: its weights, their state and their learning."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from memorytree.config import LinearScorer
+from memorytree.engine.linear import Product, learn_rows, set_scorer, take_places
+from memorytree.engine.hash_map import SMALLEST_TABLE
+from memorytree.engine.arrays import NONE
+
+
+class LinearWeights:
+    """Weights of the products of features, which start at one, and a bias.
+
+    Attributes:
+        product: the arrays that trees score by.
+    """
+
+    def __init__(self, options: LinearScorer, sparse: bool, dimension: int):
+        self.options = options
+        self.sparse = sparse
+        self.product = _initial(SMALLEST_TABLE if sparse else dimension)
+        self._reserved = 0  # an upper bound of the features in the table (sparse keys)
+
+    def copy(self) -> LinearWeights:
+        """An independent copy."""
+        twin = LinearWeights(self.options, self.sparse, 1)
+        twin.product, twin._reserved = Product(*(array.copy() for array in self.product)), self._reserved
+        return twin
+
+    def learn(self, tree: Any, X: Any, ids: np.ndarray, rewards: np.ndarray) -> int:
+        """Learn from the rewards of queries to a tree that scores by these weights; from how many queries."""
+        if self.sparse:
+            self._reserve(tree, X[1][X[0][0] : X[0][-1]])
+        return int(learn_rows(tree, self.options.rate, X, ids, rewards))
+
+    def _reserve(self, tree: Any, features: np.ndarray) -> None:
+        """Provide places for these features. The exact number in use is only counted when the upper bound is reached."""
+        self._reserved += len(features)
+        if 2 * self._reserved > len(self.product.features):
+            known = self.state_dict()
+            there, distinct = len(known["features"]), len(np.unique(features))
+            self.product = _table(known, max(there, distinct))
+            self._reserved = there + distinct
+            set_scorer(tree, self.product)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the weights, with spare capacity."""
+        return sum(array.nbytes for array in self.product)
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """The weights; features of sparse keys in order, so that equal weights have equal states."""
+        features, weights, squares, bias = self.product
+        if not self.sparse:
+            return {"weights": weights, "squares": squares, "bias": bias}
+        known = np.flatnonzero(squares > 0)
+        known = known[np.argsort(features[known])]
+        return {"features": features[known], "weights": weights[known], "squares": squares[known], "bias": bias}
+
+    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
+        """Replace the weights; ValueError unless the arrays fit together. A tree must then be made with `product`."""
+        weights, squares, bias = (state[name] for name in ("weights", "squares", "bias"))
+        if any(array.dtype != np.float32 or not np.all(np.isfinite(array)) for array in (weights, squares, bias)):
+            raise ValueError("the weights of the scorer have the wrong type, or are not finite")
+        size = len(state["features"]) if self.sparse else len(self.product.weights)
+        if weights.shape != (size,) or squares.shape != (size,) or bias.shape != (2,):
+            raise ValueError("the weights of the scorer do not fit together")
+        if self.sparse:
+            if state["features"].dtype != np.int32:
+                raise ValueError("the features of the scorer have the wrong type")
+            self.product, self._reserved = _table(state, 0), size
+        else:
+            self.product = Product(self.product.features, weights.copy(), squares.copy(), bias.copy())
+
+
+def _initial(size: int) -> Product:
+    """Weights of one."""
+    features = np.full(size, NONE, np.int32)
+    return Product(features, np.ones(size, np.float32), np.zeros(size, np.float32), np.zeros(2, np.float32))
+
+
+def _table(state: Mapping[str, np.ndarray], more: int) -> Product:
+    """The weights of a state in a table with places for `more` other features; half of the table stays empty."""
+    size = SMALLEST_TABLE
+    while size < 2 * (len(state["features"]) + more):
+        size *= 2
+    product = _initial(size)
+    places = take_places(product.features, state["features"])
+    product.weights[places], product.squares[places] = state["weights"], state["squares"]
+    product.bias[:] = state["bias"]
+    return product

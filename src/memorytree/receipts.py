@@ -1,0 +1,125 @@
+"""Receipts: what learning needs to know of a query, so that a reward can arrive later, also in another process."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import NamedTuple
+
+import msgpack
+import numpy as np
+
+from memorytree.errors import InvalidReceipt
+
+FORMAT = 1
+BRANCHES = ("exploit", "node", "leaf")
+"""The branches of Algorithm 2: routers followed to the end, one node explored, random memories of the leaf."""
+
+
+class Decision(NamedTuple):
+    """How a query was answered.
+
+    Attributes:
+        branch: the position in `BRANCHES`.
+        node, generation: the node that was explored and how often its number had been reused; -1 where none was.
+        action: 1 if the right side was explored, 0 for the left one, -1 where none was.
+    """
+
+    branch: int = 0
+    node: int = -1
+    generation: int = -1
+    action: int = -1
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """A query as `reward` needs it. `str(receipt)` is a token, `Receipt.parse(token)` the receipt again.
+
+    Attributes:
+        key: the key of the query, as bytes.
+        ids: the ids of the hits.
+        decision: how the query was answered.
+        issuer: identifies the store; empty for a tree in memory.
+        version: which tree of the store answered; a rebuilt tree has other nodes.
+        nonce: distinguishes equal queries.
+
+    Example:
+        >>> from memorytree import MemoryTree, Receipt
+        >>> tree = MemoryTree(seed=0)
+        >>> id = tree.insert([0.0, 1.0], "up")
+        >>> token = str(tree.query([0.1, 0.9]).receipt)
+        >>> Receipt.parse(token).ids
+        (0,)
+        >>> tree.reward(token, [1.0])
+        RewardResult(learned=0, skipped=0)
+    """
+
+    key: bytes
+    ids: tuple[int, ...]
+    decision: Decision = Decision()
+    issuer: bytes = b""
+    version: int = 0
+    nonce: bytes = b""
+
+    @property
+    def branch(self) -> str:
+        """How the query was answered: "exploit", "node" (a node was explored) or "leaf" (random memories of the leaf)."""
+        return BRANCHES[self.decision.branch]
+
+    @property
+    def digest(self) -> bytes:
+        """16 bytes that identify this receipt."""
+        return blake2b(self._body(), digest_size=16).digest()
+
+    def _body(self) -> bytes:
+        fields = [FORMAT, self.issuer, self.nonce, self.key, list(self.ids), list(self.decision), self.version]
+        return bytes(msgpack.packb(fields))
+
+    def __str__(self) -> str:
+        body = self._body()
+        return base64.urlsafe_b64encode(body + _checksum(body)).decode().rstrip("=")
+
+    @classmethod
+    def parse(cls, token: str) -> Receipt:
+        """The receipt of a token.
+
+        Raises:
+            InvalidReceipt: the token was not made by `str(receipt)`, or has been changed.
+        """
+        if not isinstance(token, str):
+            raise InvalidReceipt(f"the token of a receipt is a string, not {type(token).__name__}")
+        try:
+            data = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
+            body, checksum = data[:-8], data[-8:]
+            if checksum != _checksum(body):
+                raise ValueError("its checksum does not match")
+            number, issuer, nonce, key, ids, decision, version = msgpack.unpackb(body)
+            if number != FORMAT:
+                raise ValueError(f"it has format {number}, this version reads {FORMAT}")
+            if not all(isinstance(part, bytes) for part in (issuer, nonce, key)) or not _is_int64(version):
+                raise ValueError("it has no key, or no issuer")
+            if not isinstance(ids, list) or not all(_is_int64(id) and id >= 0 for id in ids):
+                raise ValueError("it has no ids")
+            if not isinstance(decision, list) or len(decision) != 4 or not all(map(_is_int64, decision)):
+                raise ValueError("it has no decision")
+            if not 0 <= decision[0] < len(BRANCHES) or not -1 <= decision[3] <= 1:
+                raise ValueError("its decision is unknown")
+        except (ValueError, TypeError, binascii.Error, msgpack.UnpackException) as error:
+            raise InvalidReceipt(f"not a receipt: {error}") from None
+        return cls(key, tuple(ids), Decision(*decision), issuer, version, nonce)
+
+
+def _is_int64(number: object) -> bool:
+    return type(number) is int and -(2**62) < number < 2**62
+
+
+def _checksum(body: bytes) -> bytes:
+    return blake2b(body, digest_size=8).digest()
+
+
+def decision_rows(decisions: Sequence[Decision]) -> np.ndarray:
+    """Decisions as an int64 array (n, 4)."""
+    return np.array(decisions, np.int64).reshape(-1, 4)

@@ -1,8 +1,0 @@
-"""Which few memories could fit? Each file is one answer, behind the same small interface (`engine/declared.py`); term lists
-are no tree, and have a core of their own."""
-
-from memorytree.routing.paper import Paper, paper
-from memorytree.routing.principal import Principal, principal
-from memorytree.routing.terms import Terms, TermsCore, terms
-
-__all__ = ["Paper", "Principal", "Terms", "TermsCore", "paper", "principal", "terms"]
