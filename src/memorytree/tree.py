@@ -21,7 +21,7 @@ from memorytree.engine.arrays import LINKED
 from memorytree.errors import InvalidKey, InvalidOption, InvalidReceipt, UnknownId
 from memorytree.index.base import (
     NO_DECISIONS, NONE_EXCLUDED, Evictions, IdLists, Index, KeyBatch, QueryRequest, QueryResult, RewardBatch, blank_decisions,
-    no_exclusions,
+    no_exclusions, plan_evictions,
 )  # fmt: skip
 from memorytree.index.factory import make_index
 from memorytree.keys import Keys, keys_for
@@ -451,7 +451,9 @@ class MemoryTree:
             ids: (n,) int64, all given.
         """
         with self._lock.reading():
-            return Evictions([], []) if self._index is None else self._index.plan_evictions(ids)
+            if self._index is None:
+                return plan_evictions(ids, self.config.capacity, 0, lambda id: False, iter(()))
+            return self._index.plan_evictions(ids)
 
     # ---- rewards
 
