@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from memorytree import MemoryTree, files
+import memorytree
+from memorytree import MemoryTree
+from memorytree.serialization import split_arrays
 
 ROUTINGS = ("principal", "paper")
 KEYS: dict[str, Callable[[np.ndarray], Any]] = {
@@ -19,7 +21,7 @@ KEYS: dict[str, Callable[[np.ndarray], Any]] = {
     "named": lambda X: [{f"f{j}": float(w) for j, w in enumerate(row) if w} for row in X],
 }
 # What is a tree inside, and everything.
-TREES = [*((keys, routing) for keys in KEYS for routing in ROUTINGS), ("dense", "neighbours")]
+TREES = [*((keys, routing) for keys in KEYS for routing in ROUTINGS), ("dense", "graph")]
 KINDS = [*TREES, ("sparse", "terms"), ("named", "terms")]
 
 
@@ -47,14 +49,13 @@ def grown(kind: str = "dense", routing: str = "paper", n: int = 100, d: int = 4,
 
 def state(tree: MemoryTree) -> tuple:
     """Everything a tree is, as bytes and plain data that can be compared."""
-    whole = files.state_of(tree)
-    arrays = {name: (array.shape, array.tobytes()) for name, array in whole.pop("arrays", {}).items()}
-    return repr(whole), arrays
+    plain, arrays = split_arrays(tree.state_dict())
+    return repr(plain), {name: (array.shape, array.tobytes()) for name, array in arrays.items()}
 
 
 def survives(program: str) -> None:
     """Run a program in a process of its own, since it may bring the interpreter down; it must end well."""
-    environment = {**os.environ, "PYTHONPATH": str(Path(files.__file__).parents[1])}
+    environment = {**os.environ, "PYTHONPATH": str(Path(memorytree.__file__).parents[1])}
     run = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False, env=environment
     )

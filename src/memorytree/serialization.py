@@ -15,7 +15,7 @@ import numpy as np
 
 from memorytree.errors import DamagedFile, InvalidOption
 from memorytree.keys import AnyKeys, make_keys
-from memorytree.packing import packed, unpacked
+from memorytree.packing import pack, pack_all, unpack
 
 FORMAT = 1
 ARRAY = "array."
@@ -55,10 +55,10 @@ def restore_keys(description: Sequence[Any]) -> AnyKeys:
 def save(state: dict[str, Any], path: str | os.PathLike[str], encode: Callable[[Any], Any] | None) -> None:
     """Write the state of a tree to a new file beside `path`, which is then renamed."""
     ids = np.array(list(state["values"]), np.int64)
-    values = packed(list(state["values"].values()), encode)
+    values = pack_all(state["values"].values(), encode)
     plain, arrays = split_arrays(state)
     # Names of features that do not fit msgpack are refused here, before anything is written.
-    manifest = packed([{"format": FORMAT, "arrays": sorted(arrays), **plain}], None)
+    manifest = pack([{"format": FORMAT, "arrays": sorted(arrays), **plain}])
     members = {"manifest": _as_array(manifest), "values": _as_array(values), "ids": ids}
     members |= {f"{ARRAY}{name}": array for name, array in arrays.items()}
     target = Path(path)
@@ -90,10 +90,10 @@ def load(
             # Reading a member to its end verifies its checksum.
             members = {name: np.load(io.BytesIO(file.read(name)), allow_pickle=False) for name in file.namelist()}
         members = {name.removesuffix(".npy"): array for name, array in members.items()}
-        [plain] = unpacked(members.pop("manifest").tobytes())
+        [plain] = unpack(members.pop("manifest").tobytes())
         if plain.pop("format") != FORMAT:
             raise ValueError(f"it has another format than {FORMAT}")
-        values, ids = unpacked(members.pop("values").tobytes()), members.pop("ids").tolist()
+        values, ids = unpack(members.pop("values").tobytes()), members.pop("ids").tolist()
         arrays = {name.removeprefix(ARRAY): array for name, array in members.items()}
         if sorted(arrays) != plain.pop("arrays") or len(values) != len(ids):
             raise ValueError("a part is missing")

@@ -218,6 +218,25 @@ class MemoryTree:
             return keys, make_index(self.config, keys.sparse, keys.dimension)
         return self._keys, self._index
 
+    def check_insert(self, X: object, features: np.ndarray | None = None) -> Keys[Any, Any, Any]:
+        """The conversions of keys for a key or a batch to insert; keys themselves are not checked.
+
+        Args:
+            X: a key, or a batch of keys.
+            features: rows of features for some of their values.
+
+        Raises:
+            InvalidKey: X is no key.
+            InvalidOption: the options of the tree do not fit keys of this kind, or the features.
+
+        >>> MemoryTree(seed=0).check_insert([1.0, 2.0]).dimension
+        2
+        """
+        keys, index = self._begin(X)
+        if features is not None:
+            index.check_features(features)
+        return keys
+
     def _rebuild_and_swap(self, work: Callable[[Index], T]) -> T:
         """Do long work on a copy of the index while readers use the original, then replace it. The caller is the writer."""
         assert self._index is not None
@@ -464,7 +483,9 @@ class MemoryTree:
             ids: (n,) int64, all given.
         """
         with self._lock.reading():
-            return base.Evictions([], []) if self._index is None else self._index.plan_evictions(ids)
+            if self._index is None:
+                return base.plan_evictions(ids, self.config.capacity, 0, lambda id: False, iter(()))
+            return self._index.plan_evictions(ids)
 
     # ---- rewards
 

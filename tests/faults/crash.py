@@ -1,10 +1,10 @@
-"""Kill a process that writes to a store, again and again, and see that nothing it acknowledged is lost.
+"""Kill a process that writes to a store again and again, and check that nothing it acknowledged is lost.
 
     python -m tests.faults.crash 1000
 
-A child applies a stream of operations and acknowledges each on a pipe; it is killed at a random moment. What the store
-then holds must be what an uncrashed twin holds after the same operations: all that were acknowledged, and at most the one
-that was under way. The next child goes on from there.
+A child process applies a stream of operations and acknowledges each on a pipe, until it is killed at a random moment. The
+store must then equal a twin that was never killed, after the same operations: all that were acknowledged, and at most one more.
+The next child continues from there.
 """
 
 import argparse
@@ -19,50 +19,50 @@ from pathlib import Path
 import numpy as np
 
 import memorytree
-from memorytree import files
-from memorytree.checks import check_tree
 from memorytree.engine.arrays import POOL
-from memorytree.store import connection, doctor
+from memorytree.serialization import split_arrays
+from memorytree.store import verify
 
 DIMENSIONS = 4
 KINDS = {
     "paper": {"seed": 5, "routing": "paper", "leaf_factor": 1, "capacity": 60},
     "principal": {"seed": 5, "routing": "principal", "leaf_factor": 1},
-    "neighbours": {"seed": 5, "routing": "neighbours", "leaf_factor": 1, "capacity": 80},
+    "graph": {"seed": 5, "routing": "graph", "leaf_factor": 1, "capacity": 80},
     "terms": {"seed": 5, "routing": "terms"},
-    "alone": {"seed": 5},
+    "single": {"seed": 5},
 }
-PACE = {"alone": 10}  # where hardly anything but lone insertions is done, more happens before the end
+PACE = {"single": 10}  # mostly single insertions, so more operations fit between two kills
 
 
 def keys_of(store, rows):
     """Rows as keys of the kind that a store takes."""
-    if store.settings["kind"] != "terms":
+    if store.app_settings["kind"] != "terms":
         return rows
     return [{f"word {int(10 * number) % 40}": abs(float(number)) + 0.1 for number in row} for row in rows]
 
 
 def open_for_writing(path: Path, kind: str, **how):
-    """The store of a kind."""
-    return memorytree.open(path, settings={"kind": kind}, **how, **KINDS[kind])
+    """A store of one kind."""
+    return memorytree.open(path, app_settings={"kind": kind}, **how, **KINDS[kind])
 
 
 def operate(store, seed: int) -> None:
     """Do the next operation; which one depends only on the seed and on what the store holds."""
-    chance = np.random.default_rng([seed, store.operations])
-    what = chance.choice(["insert", "many", "replace", "remove", "reward", "tidy"], p=[0.35, 0.15, 0.1, 0.15, 0.2, 0.05])
-    if store.settings["kind"] == "alone":
-        what = "most" if store.operations % 150 == 149 else "insert"
-    # Insertions one after another wait to be taken in, so only other operations look what is there.
-    ids = [] if what in ("insert", "many") else list(store)
+    chance = np.random.default_rng([seed, store.version])
+    what = chance.choice(
+        ["insert", "many", "replace", "remove", "reward", "update", "tidy"], p=[0.3, 0.15, 0.1, 0.15, 0.15, 0.1, 0.05]
+    )
+    if store.app_settings["kind"] == "single":
+        what = "most" if store.version % 150 == 149 else "insert"
+    ids = list(store) if what not in ("insert", "many") else []
     [key] = keys_of(store, chance.normal(size=(1, DIMENSIONS)).astype(np.float32))
-    if what in ("remove", "reward", "replace") and not ids:
+    if what in ("remove", "reward", "replace", "update") and not ids:
         what = "insert"
     if what == "insert":
-        store.insert(key, {"number": store.operations}, metadata={"parity": store.operations % 2})
+        store.insert(key, {"number": store.version}, metadata={"parity": store.version % 2})
     elif what == "many":
         keys = keys_of(store, chance.normal(size=(20, DIMENSIONS)).astype(np.float32))
-        labels = [row % 3 if row % 2 else None for row in range(20)] if store.operations % 2 else None
+        labels = [row % 3 if row % 2 else None for row in range(20)] if store.version % 2 else None
         store.insert_many(keys, [f"row {row}" for row in range(20)], labels=labels, metadata={"parity": None})
     elif what == "most":
         store.remove_many(ids[:-10])
@@ -70,45 +70,44 @@ def operate(store, seed: int) -> None:
         store.insert(key, "replaced", id=ids[chance.integers(len(ids))])
     elif what == "remove":
         store.remove(ids[chance.integers(len(ids))])
+    elif what == "update":
+        store.update_metadata(ids[chance.integers(len(ids))], {"parity": store.version % 2, "updated": True})
     elif what == "reward":
-        hits = store.query(key, k=3, explore=0.5, draw=store.operations)
-        store.update(hits, chance.random(len(hits)).round(2).tolist())
-    elif store.operations % 2:
+        hits = store.query(key, k=3, explore=0.5, exploration_seed=store.version)
+        store.reward(hits, chance.random(len(hits)).round(2).tolist())
+    elif store.version % 2:
         store.reroute(3)
     else:
-        store.learn()
+        store.refit()
 
 
 def write_until_killed(path: Path, kind: str, seed: int, pipe: int) -> None:
-    """The child: operate, acknowledge, and now and then tidy up, until the end."""
-    connection.COMMITS_BEFORE_LONG_LOG = connection.HELD_PAGES = 5  # soon enough for kills to meet it
+    """The child process: operate, acknowledge, and now and then write a snapshot or compact."""
     store = open_for_writing(path, kind)
-    store._database._connection.execute("PRAGMA wal_autocheckpoint = 20")  # the same for the log that begins anew
+    store._session.database._connection.execute("PRAGMA wal_autocheckpoint = 20")  # often, so that kills hit it
     pace = PACE.get(kind, 1)
     while True:
         operate(store, seed)
         os.write(pipe, b".")
-        if store.operations % (17 * pace) == 0:
+        if store.version % (17 * pace) == 0:
             store.checkpoint()
-        if store.operations % (101 * pace) == 0:
+        if store.version % (101 * pace) == 0:
             store.compact()
 
 
 def contents(store) -> dict:
-    """All that a store is, so that two can be compared, bit by bit; when something was stored does not count."""
-    state = files.state_of(store._current().tree)
-    state.pop("values")
-    arrays = state.pop("arrays", {})
+    """Everything in a store except times, so that two stores can be compared bit by bit."""
+    state, arrays = split_arrays(store._session.state().tree.state_dict())
     for name in list(arrays):
-        # Where in the pool a sparse key lies depends on when the pool was last rewritten; the keys themselves are compared.
+        # Positions in the pool of sparse keys depend on when it was last compacted; the keys themselves are compared.
         if name.endswith((".spans", ".key_features", ".key_weights")):
             del arrays[name]
         elif name.endswith(".counters") and "keys." in name:
             arrays[name][POOL] = 0
     arrays = {name: (array.shape, array.tobytes()) for name, array in arrays.items()}
     probes = keys_of(store, np.random.default_rng(0).normal(size=(5, DIMENSIONS)).astype(np.float32))
-    answers = [(hits.ids, hits.values, hits.scores) for hits in (store.query(probe, k=4) for probe in probes)]
-    filtered = [store.query(probe, k=4, where={"parity": 1}).ids for probe in probes]
+    answers = [list(store.query(probe, k=4)) for probe in probes]
+    filtered = [store.query(probe, k=4, where={"parity": 1}).ids.tolist() for probe in probes]
     return {
         "held": {id: (store[id], store.metadata(id), _plain(store.key(id))) for id in store},
         "tree": (repr(state), arrays),
@@ -131,7 +130,7 @@ def kill_once(path: Path, kind: str, seed: int, chance: random.Random) -> int:
             os.close(read)
             write_until_killed(path, kind, seed, write)
         finally:
-            os._exit(1)  # only reached by an error, whose trace has been printed by then
+            os._exit(1)  # only reached after an error, whose traceback has been printed
     os.close(write)
     acknowledged = 0
     for _ in range(chance.randrange(1, 25 * PACE.get(kind, 1))):
@@ -152,26 +151,26 @@ def run(kills: int, kind: str = "paper", seed: int = 0, report=lambda line: None
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "store"
         twin = open_for_writing(Path(folder) / "twin", kind, durability="normal")
-        while twin.operations < 40:  # kernels are compiled before anybody forks
+        while twin.version < 40:  # compile the kernels before the first fork
             operate(twin, seed)
         contents(twin)
         twin.close()
         twin = open_for_writing(Path(folder) / "second twin", kind, durability="normal")
         for kill in range(1, kills + 1):
-            least = twin.operations + kill_once(path, kind, seed, chance)
+            least = twin.version + kill_once(path, kind, seed, chance)
             with memorytree.open(path, mode="r") as store:
-                assert least <= store.operations <= least + 1, f"{least} acknowledged, {store.operations} there"
-                while twin.operations < store.operations:
+                assert least <= store.version <= least + 1, f"{least} acknowledged, {store.version} there"
+                while twin.version < store.version:
                     operate(twin, seed)
-                check_tree(store._current().tree)
+                store._session.state().tree.check()
                 mine, other = contents(store), contents(twin)
                 for part, content in mine.items():
                     assert content == other[part], f"after kill {kill}: not the same {part}"
             if kill % 10 == 0 or kill == kills:
-                damage = doctor.verify(path)
+                damage = verify(path)
                 assert damage.ok, damage
-                report(f"{kind}: {kill:,} kills, {twin.operations:,} operations acknowledged, nothing lost")
-        done = twin.operations
+                report(f"{kind}: {kill:,} kills, {twin.version:,} operations acknowledged, nothing lost")
+        done = twin.version
         twin.close()
     return done
 

@@ -1,4 +1,4 @@
-"""What a store does when its disk fails, call by call. Run by `test_disk.py` in a process whose disk is `faulty_disk.c`."""
+"""Operations of a store while its disk fails, call by call. `test_disk.py` runs this with `faulty_disk.c` preloaded."""
 
 import errno
 import mmap
@@ -10,7 +10,6 @@ from pathlib import Path
 
 import memorytree
 from memorytree.errors import StoreError
-from memorytree.store import connection
 from tests.faults.crash import contents
 
 WRITES, SYNCS = 1, 2
@@ -21,9 +20,8 @@ FAULTS = {
     "short write": (WRITES, 0, True),
 }
 KEY = [1.0, 2.0, 3.0, 4.0]
-COMMITS = 15  # with which a store is made here
-SLOW = {"checkpoint": 1, "compact": 1, "backup": 1, "insert much": 40}  # take many calls that are all alike
-PAPER = {"seed": 5, "routing": "paper", "leaf_factor": 1, "settings": {"kind": "paper"}}
+SLOW = {"checkpoint": 1, "compact": 1, "backup": 1, "insert much": 40}  # these make many calls that are all alike
+PAPER = {"seed": 5, "routing": "paper", "leaf_factor": 1, "app_settings": {"kind": "paper"}}
 
 
 class FaultyDisk:
@@ -34,11 +32,11 @@ class FaultyDisk:
             self._plan = mmap.mmap(file.fileno(), 4096)
 
     def plan(self, calls: int, kind: int, error: int, lasting: bool) -> None:
-        """After so many calls that go well, fail."""
+        """After this many successful calls, fail."""
         self._plan[:40] = struct.pack("5q", calls, kind, error, int(lasting), 0)
 
     def heal(self) -> int:
-        """No more faults; returns how many there have been."""
+        """End the faults; returns how many calls failed."""
         faults = struct.unpack("5q", self._plan[:40])[4]
         self._plan[:40] = struct.pack("5q", -1, 0, 0, 0, 0)
         return faults
@@ -50,11 +48,12 @@ def operations(store):
     hits = store.query(KEY, k=2)
     return {
         "insert": lambda: store.insert(KEY, "one more"),
-        "insert much": lambda: store.insert(KEY, bytes(3_000_000)),  # more than SQLite keeps in mind
+        "insert much": lambda: store.insert(KEY, bytes(3_000_000)),  # more than SQLite caches
         "insert_many": lambda: store.insert_many([KEY] * 50, range(50)),
         "replace": lambda: store.insert(KEY, "another", id=first),
         "remove": lambda: store.remove(first),
-        "reward": lambda: store.update(hits, [1.0] * len(hits)),
+        "update_metadata": lambda: store.update_metadata(first, {"parity": 2}),
+        "reward": lambda: store.reward(hits, [1.0] * len(hits)),
         "checkpoint": store.checkpoint,
         "compact": store.compact,
         "backup": lambda: store.backup(store.path.parent / f"backup {os.urandom(4).hex()}"),
@@ -74,9 +73,9 @@ def grown(path: Path):
 
 
 def fail_each_call(folder: Path, disk: FaultyDisk, kind: str, name: str, every: int) -> int:
-    """Have one operation fail at its first disk call, then at its second, and so on; returns at how many it failed.
+    """Let one operation fail at its first disk call, then at its second, and so on; returns at how many calls it failed.
 
-    Where it takes many calls that are all alike, it fails at every so many only.
+    Operations in SLOW fail at every `every`-th call only.
     """
     calls, failures = 0, 0
     step = every * SLOW[name] if name in SLOW else 1
@@ -98,8 +97,8 @@ def fail_each_call(folder: Path, disk: FaultyDisk, kind: str, name: str, every: 
         failures += failed
         if failed:
             assert contents(store) == before, f"{name} with {kind} at call {calls} changed the store"
-            store.reward(store.query(KEY).receipt_id, {})  # changes nothing, but reads
-            operation()  # the disk is well again: so is the store
+            store.reward(store.query(KEY).receipt, {})  # writes nothing, but reads
+            operation()  # now that the disk works again
         after = contents(store)
         assert store.verify().ok
         store.close()
@@ -112,7 +111,6 @@ def fail_each_call(folder: Path, disk: FaultyDisk, kind: str, name: str, every: 
 def main() -> int:
     folder, disk = Path(sys.argv[1]), FaultyDisk(os.environ["FAULTY_DISK_PLAN"])
     warnings.simplefilter("ignore")  # a snapshot that could not be written
-    connection.COMMITS_BEFORE_LONG_LOG = COMMITS + 1  # what may fail then lengthens the log as well
     every = int(sys.argv[2]) if len(sys.argv) > 2 else 1
     names = operations(grown(folder / "names"))
     for kind in FAULTS:

@@ -9,5 +9,5 @@ from tests.faults import crash
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize("kind", crash.KINDS)
-def test_nothing_acknowledged_is_lost_when_the_process_is_killed(kind):
+def test_kill_loses_nothing_acknowledged(kind):
     assert crash.run(kills=8, kind=kind, seed=2) >= 8

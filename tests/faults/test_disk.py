@@ -1,4 +1,4 @@
-"""A full disk, I/O errors, failing syncs, short writes: the operation fails, the store does not."""
+"""A full disk, I/O errors, failing syncs, short writes: the operation fails, and the store stays whole."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ COMPILER = shutil.which("cc")
 
 
 @pytest.mark.skipif(COMPILER is None or not sys.platform.startswith("linux"), reason="needs Linux and a C compiler")
-def test_the_disk_fails_at_every_call_in_turn(tmp_path):
+def test_disk_fails_at_each_call(tmp_path):
     library, plan = tmp_path / "faulty_disk.so", tmp_path / "plan"
     subprocess.run([COMPILER, "-shared", "-fPIC", "-o", library, HERE / "faulty_disk.c", "-ldl"], check=True)
     plan.write_bytes((-1).to_bytes(8, sys.byteorder, signed=True) + bytes(4088))
@@ -33,8 +33,8 @@ def test_the_disk_fails_at_every_call_in_turn(tmp_path):
     assert "short write" in run.stdout
 
 
-def test_a_file_that_may_not_grow_stops_an_insertion_and_nothing_else(tmp_path):
-    """The same without a compiler: the system refuses to let files grow beyond a limit."""
+def test_file_size_limit_fails_one_insert(tmp_path):
+    """The same without a compiler: the operating system limits the size of files."""
     program = """
 import resource, signal, sys, memorytree
 from memorytree.errors import StoreError
@@ -68,7 +68,7 @@ store.close()
         assert len(store) == 202
 
 
-def test_a_directory_that_cannot_be_written_to_is_a_typed_error(tmp_path):
+def test_unusable_directory_is_a_typed_error(tmp_path):
     (tmp_path / "file").write_text("not a directory")
     with pytest.raises(StoreError, match="is a file"):
         memorytree.open(tmp_path / "file")

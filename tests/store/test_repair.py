@@ -1,7 +1,10 @@
-"""What can be saved of a damaged store is saved, and what cannot is named."""
+"""Repair saves what can be saved, and names what is lost."""
 
+import contextlib
 import shutil
+import sqlite3
 
+import numpy as np
 import pytest
 
 import memorytree
@@ -27,7 +30,7 @@ def held(path):
         return {id: (store[id], store.metadata(id), store.key(id).tolist()) for id in store}
 
 
-def test_a_whole_store_is_repaired_to_itself(path):
+def test_whole_store_stays_the_same(path):
     before = held(path)
     done = repair(path)
     assert done.lost == []
@@ -36,7 +39,7 @@ def test_a_whole_store_is_repaired_to_itself(path):
     assert (done.kept / DATABASE).exists()
 
 
-def test_damaged_rows_come_back_from_the_snapshot(path):
+def test_damaged_rows_come_from_the_snapshot(path):
     before = held(path)
     content = bytearray((path / DATABASE).read_bytes())
     for place in range(len(content) // 4, len(content), 150):
@@ -49,7 +52,7 @@ def test_damaged_rows_come_back_from_the_snapshot(path):
     assert verify(path).ok
 
 
-def test_a_database_that_is_gone_comes_back_from_the_snapshot(path):
+def test_lost_database_comes_from_the_snapshot(path):
     before = held(path)
     (path / DATABASE).write_bytes(b"nothing of use")
     with pytest.raises(StoreError):
@@ -60,7 +63,7 @@ def test_a_database_that_is_gone_comes_back_from_the_snapshot(path):
     assert verify(path).ok
 
 
-def test_without_a_snapshot_the_damaged_rows_are_lost_and_named(path):
+def test_rows_without_a_snapshot_are_named(path):
     before = held(path)
     shutil.rmtree(path / "snapshots")
     content = (path / DATABASE).read_bytes()
@@ -75,7 +78,7 @@ def test_without_a_snapshot_the_damaged_rows_are_lost_and_named(path):
     assert after == {id: content for id, content in before.items() if id != 7}
 
 
-def test_nothing_can_be_saved_of_nothing(path):
+def test_nothing_to_save_is_an_error(path):
     shutil.rmtree(path / "snapshots")
     (path / DATABASE).write_bytes(b"nothing of use")
     with pytest.raises(StoreError, match="nothing can be saved"):
@@ -83,39 +86,52 @@ def test_nothing_can_be_saved_of_nothing(path):
     assert (path / DATABASE).read_bytes() == b"nothing of use"
 
 
-def test_a_store_in_use_is_not_repaired(path):
+def test_store_in_use_is_not_repaired(path):
     with memorytree.open(path), pytest.raises(StoreLocked):
         repair(path)
 
 
-def test_what_was_learned_is_learned_again(tmp_path):
+def test_rewards_are_learned_again(tmp_path):
     X = matrix(100)
     with memorytree.open(tmp_path / "store", scorer="metric", seed=0) as store:
         store.insert_many(X, range(100))
         for _ in range(3):
             found = store.query_many(X, k=5)
-            store.update_many(found, (found.ids % 2).astype(float))
-        rewards, lessons = store.verify().rewards, store._current().tree._core.space.lessons
-    assert lessons > 0
+            store.reward_many(found, (found.ids % 2).astype(float))
+        rewards, scores = store.verify().rewards, store.score(X[0], range(100))
     repair(tmp_path / "store")
     with memorytree.open(tmp_path / "store") as store:
         assert store.verify().rewards == rewards
-        assert store._current().tree._core.space.lessons == lessons
+        assert np.allclose(store.score(X[0], range(100)), scores)
 
 
-def test_an_emptied_database_is_left_as_it_is_and_repaired_from_the_snapshot(tmp_path):
+def test_empty_database_comes_from_the_snapshot(tmp_path):
     path = tmp_path / "store"
-    with memorytree.open(path, seed=7, scorer="cosine", settings={"app": 1}) as store:
+    with memorytree.open(path, seed=7, scorer="cosine", app_settings={"app": 1}) as store:
         store.insert_many(matrix(20), range(20))
     (path / DATABASE).write_bytes(b"")
     with pytest.raises(DamagedStore, match="snapshot"):
         memorytree.open(path)
     done = repair(path)
     assert (done.memories, done.from_snapshot) == (20, 20)
-    with memorytree.open(path, seed=7, scorer="cosine", settings={"app": 1}) as store:
+    with memorytree.open(path, seed=7, scorer="cosine", app_settings={"app": 1}) as store:
         assert len(store) == 20
 
 
-def test_nothing_is_lost_of_a_store_that_holds_nothing(tmp_path):
+def test_empty_store_loses_nothing(tmp_path):
     memorytree.open(tmp_path / "store").close()
     assert repair(tmp_path / "store").lost == []
+
+
+def test_stale_metadata_from_the_snapshot_is_named(path):
+    with memorytree.open(path) as store:
+        id = next(iter(store))
+        before = store.metadata(id)
+        store.update_metadata(id, {"parity": 7})
+        damage.leave_without_closing(store)
+    with contextlib.closing(sqlite3.connect(path / DATABASE)) as connection:
+        connection.execute("UPDATE memories SET value = x'c0' WHERE id = ?", (id,))
+        connection.commit()
+    done = repair(path)
+    assert any("metadata of 1 memories" in line for line in done.lost)
+    assert held(path)[id][1] == before

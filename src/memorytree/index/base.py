@@ -11,7 +11,7 @@ An index may wrap another one: `ForestIndex` merges several trees, `ProjectedInd
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, Self
@@ -191,6 +191,38 @@ class Evictions(NamedTuple):
 
     stored: list[int]
     unstored: list[int]
+
+
+def plan_evictions(
+    ids: Ids, capacity: int | None, count: int, holds: Callable[[int], bool], by_use: Iterator[int]
+) -> Evictions:
+    """What an insertion of these ids removes from an index with `count` memories.
+
+    Args:
+        ids: (n,) the ids, inserted in order.
+        capacity: how many memories there may be; None or 0 for any number.
+        count: how many there are.
+        holds: whether an id is stored.
+        by_use: the stored ids, the least recently used first.
+    """
+    stored, unstored = [], []
+    staying: dict[int, int] = {}
+    gone: set[int] = set()
+    for position, id in enumerate(ids.tolist()):
+        if id in staying:
+            unstored.append(staying.pop(id))
+        elif id not in gone and holds(id):
+            gone.add(id)
+            stored.append(id)
+        elif not capacity or count < capacity:
+            count += 1
+        elif (oldest := next((id for id in by_use if id not in gone), None)) is not None:
+            gone.add(oldest)
+            stored.append(oldest)
+        else:
+            unstored.append(staying.pop(next(iter(staying))))
+        staying[id] = position
+    return Evictions(stored, unstored)
 
 
 class Index(ABC):

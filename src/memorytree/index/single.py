@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from copy import copy
 from dataclasses import replace
 from typing import Any, Self
@@ -51,6 +51,7 @@ from memorytree.index.base import (
     SparseBatch,
     blank_decisions,
     n_rows,
+    plan_evictions,
     under,
     with_prefix,
 )  # fmt: skip
@@ -255,27 +256,9 @@ class TreeIndex(Index):
         return int(arrays["rows"][arrays["slots"][slot], LABEL])
 
     def plan_evictions(self, ids: Ids) -> Evictions:
-        capacity, stored, unstored = self.settings.capacity, [], []
-        by_use, count = self._by_use(), len(self)
-        staying: dict[int, int] = {}
-        gone: set[int] = set()
-        for position, id in enumerate(ids.tolist()):
-            if id in staying:
-                unstored.append(staying.pop(id))
-            elif id not in gone and self.holds(id):
-                gone.add(id)
-                stored.append(id)
-            elif not capacity or count < capacity:
-                count += 1
-            elif (oldest := next((id for id in by_use if id not in gone), None)) is not None:
-                gone.add(oldest)
-                stored.append(oldest)
-            else:
-                unstored.append(staying.pop(next(iter(staying))))
-            staying[id] = position
-        return Evictions(stored, unstored)
+        return plan_evictions(ids, self.settings.capacity, len(self), self.holds, self._by_use())
 
-    def _by_use(self) -> Any:
+    def _by_use(self) -> Iterator[int]:
         """The ids, the least recently used first, one at a time."""
         arrays = self.arrays()
         row = int(arrays["counters"][OLDEST])
