@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from memorytree.forest import MemoryForest
     from memorytree.hits import Hit, HitMatrix, Hits, Receipt
     from memorytree.store import MemoryStore, open
-    from memorytree.text import Recall, TextHit, TextMemory
+    from memorytree.text import TextHit, TextHits, TextMemory
     from memorytree.tree import MemoryTree
     from memorytree.writing import Learned
 
@@ -21,9 +21,9 @@ __all__ = [
     "MemoryStore",
     "MemoryTree",
     "MemoryTreeError",
-    "Recall",
     "Receipt",
     "TextHit",
+    "TextHits",
     "TextMemory",
     "open",
 ]
@@ -34,7 +34,7 @@ _ROOMS = {
     "forest": ("MemoryForest",),
     "hits": ("Hit", "HitMatrix", "Hits", "Receipt"),
     "store": ("MemoryStore", "open"),
-    "text": ("Recall", "TextHit", "TextMemory"),
+    "text": ("TextHit", "TextHits", "TextMemory"),
     "tree": ("MemoryTree",),
     "writing": ("Learned",),
 }

@@ -1,4 +1,4 @@
-"""Fixed workloads of TextMemory and of the command line; what differs from run to run (receipts, times, bytes on disk) is left out."""
+"""Fixed workloads of TextMemory and of the command line, without receipts, times and file sizes: these differ in every run."""
 
 import contextlib
 import json
@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from memorytree import TextMemory
 from memorytree.cli import app
-from memorytree.text.features import features_by_number, text_rows, words_of
+from memorytree.text.features import feature_names, text_rows, words_of
 
 SUBJECTS = ["Ada", "Bob", "Cleo", "The plumber", "Our neighbour", "The old cat", "Grandmother", "Zoë"]
 VERBS = ["likes", "takes", "repairs", "forgot", "has bought", "talks about", "is afraid of", "looks for"]
@@ -27,7 +27,7 @@ OBJECTS = [
     "the cello",
 ]
 PLACES = ["at home", "in Lisbon", "behind the door", "near the station", "in the blue folder"]
-WORDS = "drizzle commute beverage instrument paperwork birds game vehicle what who where".split()
+WORDS = ["drizzle", "commute", "beverage", "instrument", "paperwork", "birds", "game", "vehicle", "what", "who", "where"]
 
 
 def sentences(n, seed):
@@ -57,7 +57,7 @@ def shown(hits):
 
 def remember(memory, text, metadata, **more):
     """Remember one text with metadata."""
-    return memory.remember(text, **metadata, **more)
+    return memory.remember(text, metadata, **more)
 
 
 def explained(memory, question, k):
@@ -146,7 +146,7 @@ def features():
         "columns": rows.indices,
         "bounds": rows.indptr,
         "weights": rows.data,
-        "names": [sorted(features_by_number(text).items()) for text in texts[:4]],
+        "names": [sorted(feature_names(text).items()) for text in texts[:4]],
     }
 
 
