@@ -201,8 +201,8 @@ def neutral(data):
     """One object that the command line wrote, without what differs from run to run and under names that last."""
     if "tree" in data:
         return {"memories": data["memories"], "tree": [data["tree"][name] for name in ("memories", "leaves", "depth")]}
-    if "looked_at" in data:
-        data["scored"] = data.pop("looked_at")
+    if "n_scored" in data:
+        data |= {"scored": data.pop("n_scored"), "steps": []}  # term lists have no steps
     left_out = ("receipt", "created", "key")
     return {name: value for name, value in data.items() if name not in left_out}
 
