@@ -62,8 +62,8 @@ def recall(
         hits = [hit for hit in answer if min_score is None or hit.score >= min_score]
         found |= bool(hits)
         if json:
-            receipt = str(answer.receipt)
-            write_json({"question": question, "receipt": receipt, "hits": [hit._asdict() for hit in hits]})
+            data = [{"id": hit.id, "text": hit.text, "score": hit.score, "metadata": hit.metadata} for hit in hits]
+            write_json({"question": question, "receipt": str(answer.receipt), "hits": data})
             continue
         if len(questions) > 1:
             write(question)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -30,7 +31,8 @@ CONFIRM_ABOVE = 10
 """Removing more memories than this needs a confirmation."""
 
 
-class NewText(NamedTuple):
+@dataclass(frozen=True)
+class NewText:
     """A text to remember."""
 
     text: str
@@ -100,7 +102,7 @@ def remember(
     if id is not None:
         if len(given) != 1:
             raise InvalidOption(f"--id is for a single text, not for {len(given)}")
-        given = [given[0]._replace(id=id)]
+        given = [replace(given[0], id=id)]
     common = parse_metadata(meta)
     with status("storing"), open_existing(TextMemory, store) as memory:
         ids = memory.remember_many(

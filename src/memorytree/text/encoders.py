@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 import scipy.sparse
@@ -95,7 +95,7 @@ class VectorKeys(KeyMaker):
     def __init__(self, encoder: Encoder):
         if not callable(encoder):
             raise InvalidOption(f"encoder must be a function from texts to vectors, not {type(encoder).__name__}")
-        self._encode: Callable[[object], ArrayLike] = encoder  # type: ignore[assignment]  # which of the two is found out below
+        self._encode = cast(Callable[[object], ArrayLike], encoder)
         self._one_by_one = self._takes_one_text()
 
     def _takes_one_text(self) -> bool:

@@ -26,8 +26,9 @@ class TextHit(NamedTuple):
         >>> from memorytree import TextMemory
         >>> with TextMemory(seed=0) as memory:
         ...     _ = memory.remember("Ada likes tea", {"kind": "fact"})
-        ...     memory.recall("Ada likes tea")[0]._replace(score=1.0)
-        TextHit(id=0, text='Ada likes tea', score=1.0, metadata={'kind': 'fact'})
+        ...     hit = memory.recall("Ada likes tea")[0]
+        >>> hit.id, hit.text, round(hit.score, 6), hit.metadata
+        (0, 'Ada likes tea', 1.0, {'kind': 'fact'})
     """
 
     id: int
