@@ -80,6 +80,28 @@ def test_get_and_ids(memory, facts):
     assert memory.get(99, "nothing") == "nothing"
 
 
+VALUES = [1, 2, True, "1", None]
+
+
+def test_filters_match_value_and_type():
+    described = [{name: value} for name in "ab" for value in VALUES] + [{"a": 1, "b": value} for value in VALUES] + [{}]
+
+    def equal(one, two):
+        return one == two and isinstance(one, bool) == isinstance(two, bool)
+
+    def matches(metadata, where):
+        return all(any(name in metadata and equal(metadata[name], one) for one in values) for name, values in where.items())
+
+    @given(st.dictionaries(st.sampled_from("ab"), st.lists(st.sampled_from(VALUES), max_size=3)))
+    @settings(max_examples=50)
+    def check(where):
+        assert memory.ids(where) == [id for id, metadata in enumerate(described) if matches(metadata, where)]
+
+    with TextMemory(seed=0) as memory:
+        memory.remember_many([f"text {number}" for number in range(len(described))], described)
+        check()
+
+
 def test_forget_removes_a_text(memory):
     assert memory.forget(3) == 1
     assert 3 not in memory

@@ -53,13 +53,13 @@ class TextHits(Sequence[TextHit]):
         >>> hits[0].id, len(hits)
         (1, 2)
         >>> hits.ids, hits.scores.round(2)
-        (array([1, 0]), array([0.83, 0.  ]))
+        (array([1, 0]), array([0.83, 0.  ], dtype=float32))
     """
 
     def __init__(self, hits: StoredHits):
         self._ids = np.asarray(hits.ids, np.int64)
-        self._scores = np.asarray(hits.scores, np.float64)
-        columns = hits.ids, hits.values, hits.scores, hits.metadata
+        self._scores = np.asarray(hits.scores, np.float32)
+        columns = self._ids.tolist(), hits.values, self._scores.tolist(), hits.metadata
         self._hits = [TextHit(id, text, score, metadata or {}) for id, text, score, metadata in zip(*columns, strict=True)]
         self._stored = hits
 
@@ -74,7 +74,7 @@ class TextHits(Sequence[TextHit]):
         return [hit.text for hit in self._hits]
 
     @property
-    def scores(self) -> NDArray[np.float64]:
+    def scores(self) -> NDArray[np.float32]:
         """The scores of the texts, in descending order: an array of shape (number of hits,)."""
         return self._scores
 
