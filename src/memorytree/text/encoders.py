@@ -23,6 +23,13 @@ Fingerprint = dict[str, str | list[float]]
 PROBE = "memory"  # the text whose vector identifies an encoder
 
 
+def check_text(text: object) -> str:
+    """A text that contains more than spaces, or `InvalidOption`."""
+    if not isinstance(text, str) or not text.strip():
+        raise InvalidOption(f"a text must be a str with at least one visible character, not {text!r:.80}")
+    return text
+
+
 class KeyMaker(ABC):
     """Makes keys from texts.
 

@@ -17,7 +17,7 @@ import numpy as np
 from memorytree.errors import InvalidOption, InvalidReceipt, InvalidReward
 from memorytree.inspection import Explanation
 from memorytree.store import MemoryStore, exists, tokens
-from memorytree.text.encoders import Encoder, Fingerprint, KeyMaker, VectorKeys, WordKeys
+from memorytree.text.encoders import Encoder, Fingerprint, KeyMaker, VectorKeys, WordKeys, check_text
 from memorytree.text.hits import MetadataValue, TextHits
 from memorytree.writing import Learned
 
@@ -384,10 +384,3 @@ class TextMemory:
 
     def __repr__(self) -> str:
         return f"<TextMemory in {self._store!r}>"
-
-
-def check_text(text: object) -> str:
-    """A text that contains more than spaces, or `InvalidOption`."""
-    if not isinstance(text, str) or not text.strip():
-        raise InvalidOption(f"a text must be a str with at least one visible character, not {text!r:.80}")
-    return text
