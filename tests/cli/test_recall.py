@@ -105,7 +105,7 @@ def test_a_rewarded_text_gains(store, answer):
 def test_ids_alone_are_useful(store, answer):
     best, other, *_ = ids(answer)
     store("reward", answer["receipt"], other)
-    assert "has had the reward 0.0" in store("reward", answer["receipt"], f"{best}=1", code=2).err
+    assert "the reward 0.0" in store("reward", answer["receipt"], f"{best}=1", code=2).err
 
 
 def test_the_first_reward_counts(store, answer):
@@ -113,7 +113,7 @@ def test_the_first_reward_counts(store, answer):
     store("reward", answer["receipt"], f"{best}=1", f"{other}=0")
     again = store("reward", answer["receipt"], f"{best}=1", "--json").json
     assert again == {"receipts": 1, "learned": 0, "skipped": 0}
-    assert "has had the reward 1.0" in store("reward", answer["receipt"], f"{best}=0.5", code=2).err
+    assert "the reward 1.0" in store("reward", answer["receipt"], f"{best}=0.5", code=2).err
 
 
 def test_rewards_from_standard_input(store, answer):
