@@ -21,7 +21,7 @@ from memorytree.engine.state import NONE, USED
 from memorytree.errors import DamagedFile, InvalidOption
 from memorytree.keys import DenseKeys, NamedKeys, SparseKeys
 from memorytree.links import Links
-from memorytree.packing import packed, unpacked
+from memorytree.packing import pack, pack_all, unpack
 from memorytree.routing import Paper, Principal, Terms, TermsCore
 from memorytree.routing.terms import check_lists
 from memorytree.scoring import Linear, Metric, Values
@@ -197,11 +197,11 @@ def save(state: dict[str, Any], path: str | os.PathLike, encode: Callable[[Any],
     if not isinstance(state["options"]["scorer"], str | dict):
         state["options"]["scorer"] = OWN
     ids = np.array(list(state["values"]), np.int64)
-    values = packed(list(state.pop("values").values()), encode)
+    values = pack_all(state.pop("values").values(), encode)
     arrays = state.pop("arrays", {})
     state["members"] = sorted(arrays)
     # Features named by huge ints would not fit msgpack: they are refused here, before anything is written.
-    manifest = packed([state], None)
+    manifest = pack([state])
     members = {"manifest": _bytes(manifest), "values": _bytes(values), "ids": ids}
     members |= {f"array_{name}": array for name, array in arrays.items()}
     target = Path(path)
@@ -228,12 +228,12 @@ def load(cls: Any, path: str | os.PathLike, decode: Callable[[Any], Any] | None,
             # Reading a member to its end is what compares its checksum.
             arrays = {name: np.load(io.BytesIO(file.read(name)), allow_pickle=False) for name in file.namelist()}
         arrays = {name.removesuffix(".npy"): array for name, array in arrays.items()}
-        [state] = unpacked(arrays.pop("manifest").tobytes())
+        [state] = unpack(arrays.pop("manifest").tobytes())
         if state["format"] != FORMAT:
             raise DamagedFile(f"{path} has format {state['format']}, this version reads {FORMAT}")
         if bool(state["options"]["trees"]) != issubclass(cls, MemoryForest):
             raise DamagedFile(f"{path} holds a {'forest' if state['options']['trees'] else 'tree'}, not a {cls.__name__}")
-        values = unpacked(arrays.pop("values").tobytes())
+        values = unpack(arrays.pop("values").tobytes())
         ids = arrays.pop("ids").tolist()
         state["arrays"] = {name.removeprefix("array_"): array for name, array in arrays.items()}
         if sorted(state["arrays"]) != state.pop("members") or len(values) != len(ids):

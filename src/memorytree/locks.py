@@ -1,48 +1,58 @@
-"""Many readers or one writer, and no Ctrl-C in the middle of a write."""
+"""A lock for many readers or one writer. A write is not torn by Ctrl-C."""
 
-import _signal  # type: ignore[import-not-found]  # what `signal` is made of: its own functions take ten times as long
-import os
-from collections.abc import Callable
-from signal import SIG_DFL, SIGINT
-from threading import Lock, RLock, Thread, current_thread, get_ident, local, main_thread
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock, RLock, Thread, current_thread, local
+from typing import TYPE_CHECKING
 
-MAIN = main_thread().ident  # the only thread that is ever interrupted
+from memorytree.interrupts import InterruptDeferral
+
+if TYPE_CHECKING:
+    from threading import _RLock
+
+PRECEDENCE_SECONDS = 0.01
+"""How long a new reader lets a waiting writer go first."""
 
 
 class ReadersWriterLock:
-    """Readers share, a writer is alone; a waiting writer goes before new readers.
+    """Many readers at a time, or one writer.
 
-    Each thread that reads has a lock of its own, and a writer takes all of them. So a reader shares nothing with others, may
-    read while it reads, and leaves nothing behind when it is interrupted: `with` on one lock is what Ctrl-C cannot tear.
+    Each reading thread has a lock of its own, and a writer acquires all of them. Readers therefore never contend with each
+    other, may read while they read, and hold a plain lock in a `with` statement, which an interrupt cannot leave half done.
 
-    A writer that is inside, or waits to be, is not interrupted: Ctrl-C is noted, and comes when it leaves. What it writes
-    takes many steps, and none of them may be the last.
+    A new reader lets a waiting writer go first, for at most `PRECEDENCE_SECONDS`: the reader may be nested in another read of
+    its thread, which that writer waits for.
+
+    Ctrl-C in the main thread is deferred from `acquire_write` to `release_write`.
+
+    >>> lock = ReadersWriterLock()
+    >>> with lock.writing():
+    ...     pass
+    >>> with lock.reading(), lock.reading():
+    ...     pass
     """
 
-    __slots__ = ("_awaited", "_gate", "_handler", "_own", "_readers", "_was_interrupted")
+    __slots__ = ("_gate", "_interrupts", "_own", "_readers", "_writer_waits")
 
     def __init__(self) -> None:
-        self._gate = Lock()  # held by a writer from when it starts to wait until it is done
-        self._awaited = False  # whether one does
-        self._readers: list[tuple[Thread, Any]] = []
+        self._gate = Lock()  # held by a writer from when it begins to wait until it has ended
+        self._writer_waits = False  # or writes
+        self._readers: list[tuple[Thread, _RLock]] = []
         self._own = local()
-        self._handler: Callable[..., Any] | int | None = None  # of Ctrl-C, while ours takes its place: the main thread's
-        self._was_interrupted = False
+        self._interrupts = InterruptDeferral()
 
-    def reading(self) -> Any:
-        """What to hold, by `with`, while reading."""
+    def reading(self) -> "_RLock":
+        """The lock to hold while reading, with `with`."""
         try:
-            lock = self._own.lock
+            lock: _RLock = self._own.lock
         except AttributeError:
-            lock = self._enrolled()
-        if self._awaited and not lock._is_owned():
-            with self._gate:
-                pass
+            lock = self._add_reader()
+        if self._writer_waits and self._gate.acquire(timeout=PRECEDENCE_SECONDS):
+            self._gate.release()
         return lock
 
-    def _enrolled(self) -> Any:
-        """A lock for this thread; those of threads that have ended go."""
+    def _add_reader(self) -> "_RLock":
+        """A lock for this thread. Locks of threads that have ended are removed."""
         lock = RLock()
         with self._gate:
             self._readers = [(thread, own) for thread, own in self._readers if thread.is_alive()]
@@ -51,30 +61,26 @@ class ReadersWriterLock:
         return lock
 
     def acquire_write(self) -> None:
-        """Come in as the writer."""
-        if get_ident() == MAIN:
-            self._was_interrupted = False
-            self._handler = _signal.getsignal(SIGINT)
-            if self._handler is not None:  # not one of another language, which could not be put back
-                _signal.signal(SIGINT, self._note)
+        """Wait for all readers and keep out new ones, until `release_write`."""
+        self._interrupts.begin()
         self._gate.acquire()
-        self._awaited = True
+        self._writer_waits = True
         for _, lock in self._readers:
             lock.acquire()
 
-    def _note(self, number: int, frame: Any) -> None:
-        self._was_interrupted = True
-
     def release_write(self) -> None:
-        """Leave as the writer."""
+        """Let readers in again. Ctrl-C that came meanwhile is delivered here."""
         for _, lock in self._readers:
             lock.release()
-        self._awaited = False
+        self._writer_waits = False
         self._gate.release()
-        if self._handler is not None and get_ident() == MAIN:
-            handler, self._handler = self._handler, None
-            _signal.signal(SIGINT, handler)
-            if self._was_interrupted and callable(handler):
-                handler(SIGINT, None)
-            elif self._was_interrupted and handler == SIG_DFL:
-                os.kill(os.getpid(), SIGINT)
+        self._interrupts.end()
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Hold the lock as the writer."""
+        self.acquire_write()
+        try:
+            yield
+        finally:
+            self.release_write()

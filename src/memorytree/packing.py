@@ -1,110 +1,99 @@
-"""Values as bytes and back: msgpack, with arrays, NumPy's scalars and tuples on top. No pickle."""
+"""Values as bytes and back: msgpack, extended by NumPy arrays, NumPy scalars and tuples. Nothing here writes or reads pickle."""
 
 from __future__ import annotations
 
 import io
 import reprlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgpack
 import numpy as np
-from msgpack import Packer, StackError, unpackb
 
 from memorytree.errors import UnsupportedValue
 
-_ARRAY, _SCALAR, _TUPLE = 101, 102, 103  # msgpack extension types
-DEEPEST = 32
-SMALL, LARGE = 1 << 10, 1 << 16  # bytes; for most of what is packed by itself the first do, by default msgpack takes 2^18
-# How msgpack begins an array, by its length; longer ones are rare.
-ARRAY_OF = [bytes([0x90 + n]) if n < 16 else b"\xdc" + n.to_bytes(2, "big") for n in range(1024)]
+Value: TypeAlias = Any
+"""A value of the user's."""
+
+ARRAY, SCALAR, TUPLE = 101, 102, 103  # msgpack extension types
+MAX_TUPLE_DEPTH = 32
+PLAIN_TYPES = frozenset({str, bytes, int, float, bool, type(None)})  # hold no other objects
 
 
-def shortly(value: Any) -> str:
-    """A value as a message shows it: of what is nested too deep Python's own would fail."""
+def short_repr(value: object) -> str:
+    """A value for an error message; `repr` itself would fail for a value that is nested too deeply."""
     return f"{reprlib.repr(value):.200}"
 
 
-def packed(values: list[Any], encode: Callable[[Any], Any] | None = None) -> bytes:
-    """A list of values as one run of bytes; `UnsupportedValue` for what would not come back as it went."""
-    packer = msgpack.Packer(default=_extend, strict_types=True, autoreset=False)
-    packer.pack_array_header(len(values))
-    for value in values:
-        try:
-            data = encode(value) if encode else value
-            if isinstance(data, bytearray):
-                raise TypeError("a bytearray would come back as bytes")
-            packer.pack(data)
-        except (TypeError, ValueError, OverflowError, RecursionError) as error:
-            raise UnsupportedValue(
-                f"cannot save the value {shortly(value)}: {error}. Give encode= (and decode= to load) for such values"
-            ) from None
-    return packer.bytes()
+def pack(value: Value, *, advice: str = "values are JSON data, bytes, text or NumPy arrays") -> bytes:
+    """One value as bytes.
+
+    Args:
+        value: JSON data, bytes, arrays and tuples, also inside each other.
+        advice: ends the message of the error.
+
+    Raises:
+        UnsupportedValue: `unpack` would not return an equal value.
+
+    >>> unpack(pack({"point": (1.5, 2), "note": None}))
+    {'point': (1.5, 2), 'note': None}
+    """
+    try:
+        if type(value) in PLAIN_TYPES:
+            return msgpack.packb(value)
+        if isinstance(value, bytearray):
+            raise TypeError("a bytearray would be read back as bytes")
+        return msgpack.packb(value, default=_extension, strict_types=True)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise UnsupportedValue(f"cannot save the value {short_repr(value)}: {error}; {advice}") from None
 
 
-def _extend(value: Any, depth: int = 0) -> msgpack.ExtType:
-    """What msgpack does not know by itself: arrays, NumPy's scalars, tuples."""
+def unpack(data: bytes | memoryview) -> Value:
+    """The value that `pack` wrote."""
+    return msgpack.unpackb(data, ext_hook=_from_extension, strict_map_key=False)
+
+
+def pack_all(values: Iterable[Value], encode: Callable[[Value], Value] | None = None) -> bytes:
+    """Values as one msgpack array; `encode` is applied to each value first.
+
+    Raises:
+        UnsupportedValue: one of the values cannot be written.
+    """
+    advice = "give encode= (and decode= to load) for such values"
+    parts = [pack(_encoded(value, encode, advice), advice=advice) for value in values]
+    return msgpack.Packer().pack_array_header(len(parts)) + b"".join(parts)
+
+
+def _encoded(value: Value, encode: Callable[[Value], Value] | None, advice: str) -> Value:
+    """What `encode` returns; its errors about types and ranges become `UnsupportedValue`."""
+    if encode is None:
+        return value
+    try:
+        return encode(value)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise UnsupportedValue(f"cannot save the value {short_repr(value)}: {error}; {advice}") from None
+
+
+def _extension(value: object, depth: int = 0) -> msgpack.ExtType:
+    """A msgpack extension for an array, a NumPy scalar or a tuple."""
     if (type(value) is np.ndarray or isinstance(value, np.generic)) and not value.dtype.hasobject:
         file = io.BytesIO()
         np.save(file, np.asarray(value), allow_pickle=False)
-        return msgpack.ExtType(_ARRAY if type(value) is np.ndarray else _SCALAR, file.getvalue())
+        return msgpack.ExtType(ARRAY if type(value) is np.ndarray else SCALAR, file.getvalue())
     if type(value) is tuple:
-        if depth == DEEPEST:
-            raise ValueError(f"tuples may be nested {DEEPEST} deep")
-        deeper = partial(_extend, depth=depth + 1)
-        return msgpack.ExtType(_TUPLE, msgpack.packb(list(value), default=deeper, strict_types=True))
+        if depth == MAX_TUPLE_DEPTH:
+            raise ValueError(f"tuples may be nested {MAX_TUPLE_DEPTH} deep")
+        deeper = partial(_extension, depth=depth + 1)
+        return msgpack.ExtType(TUPLE, msgpack.packb(list(value), default=deeper, strict_types=True))
     raise TypeError(f"{type(value).__name__} is neither msgpack data nor an array")
 
 
-_plain = Packer(buf_size=SMALL)
-_IN_ONE_GO = Packer.__module__ == "msgpack._cmsgpack"  # msgpack in Python can be interrupted by another thread
-_WITHOUT_INSIDES = {str, bytes, int, float, bool, type(None)}
-
-
-def packed_plain(data: Any) -> bytes:
-    """What msgpack knows by itself, as bytes. What is small takes less time than it would to make a packer for it."""
-    global _plain
-    if not _IN_ONE_GO:
-        return Packer().pack(data)
-    made: bytes = _plain.pack(data)
-    if len(made) > LARGE:
-        _plain = Packer(buf_size=SMALL)  # it would keep as much memory for good
-    return made
-
-
-def packed_value(value: Any) -> bytes:
-    """One value as bytes; `UnsupportedValue` for what would not come back as it went."""
-    try:
-        if type(value) in _WITHOUT_INSIDES:
-            return packed_plain(value)
-        if isinstance(value, bytearray):
-            raise TypeError("a bytearray would come back as bytes")
-        return Packer(default=_extend, strict_types=True, buf_size=SMALL).pack(value)
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise UnsupportedValue(
-            f"cannot keep the value {shortly(value)}: {error}. Values are JSON data, bytes, text or NumPy arrays"
-        ) from None
-
-
-def unpacked(data: bytes) -> Any:
-    """What bytes stand for."""
-    return unpackb(data, ext_hook=restore_extension, strict_map_key=False)
-
-
-def unpacked_all(parts: list[Any]) -> list[Any]:
-    """What each of several runs of bytes stands for; read as one array, in half the time that it takes one by one."""
-    try:
-        return unpackb(ARRAY_OF[len(parts)] + b"".join(parts), ext_hook=restore_extension, strict_map_key=False)
-    except (IndexError, StackError):  # so many, or a value nested as deep as can be, and now one deeper
-        return [unpacked(part) for part in parts]
-
-
-def restore_extension(code: int, data: bytes) -> Any:
-    """What `_extend` made something of."""
-    if code == _TUPLE:
-        return tuple(unpacked(data))
-    if code in (_ARRAY, _SCALAR):
+def _from_extension(code: int, data: bytes) -> Value:
+    """The object that `_extension` wrote."""
+    if code == TUPLE:
+        return tuple(unpack(data))
+    if code in (ARRAY, SCALAR):
         array = np.load(io.BytesIO(data), allow_pickle=False)
-        return array if code == _ARRAY else array[()]
+        return array if code == ARRAY else array[()]
     return msgpack.ExtType(code, data)

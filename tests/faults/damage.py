@@ -20,7 +20,7 @@ from pathlib import Path
 
 import memorytree
 from memorytree.errors import MemoryTreeError
-from memorytree.store import connection, doctor
+from memorytree.store import database, verify
 
 SMALL_PAGE = 512
 KEYS = [[float(i), float(i % 3)] for i in range(9)]
@@ -31,18 +31,18 @@ def make_store(path: Path, alone: int = 0) -> list[dict]:
 
     So many memories come by themselves in the end; returns the answers before these, and after each.
     """
-    connection.PAGE_BYTES, before = SMALL_PAGE, connection.PAGE_BYTES
+    database.PAGE_BYTES, before = SMALL_PAGE, database.PAGE_BYTES
     try:
         with memorytree.open(path, seed=1) as store:
             store.insert_many(KEYS, [f"value {i}" for i in range(9)], metadata=[{"parity": i % 2} for i in range(9)])
             store.insert(KEYS[2], b"replaced", id=3)
             hits = store.query(KEYS[1], k=3)
-            store.update(hits, [1.0, 0.0, None])
+            store.reward(hits, [1.0, 0.0, None])
             store.remove(4)
         store = memorytree.open(path)
         store.insert([20.0, 1.0], {"after": "the snapshot"}, metadata={"parity": 1})
         store.remove(5)
-        store.update(store.query(KEYS[0], k=2), [0.5, 0.5])
+        store.reward(store.query(KEYS[0], k=2), [0.5, 0.5])
         states = [answers(store)]
         for i in range(alone):
             store.insert([40.0 + i, 1.0], "alone")
@@ -50,15 +50,14 @@ def make_store(path: Path, alone: int = 0) -> list[dict]:
         leave_without_closing(store)
         return states
     finally:
-        connection.PAGE_BYTES = before
+        database.PAGE_BYTES = before
 
 
 def leave_without_closing(store) -> None:
     """Let go of a store as a killed process does: no snapshot, and the log of the database stays."""
     folder = store.path
     kept = {path: path.read_bytes() for path in folder.glob("memories.sqlite*")}
-    store._database.close()
-    store._lock.release()
+    store._session.abandon()
     for path, content in kept.items():
         path.write_bytes(content)
     (folder / "memories.sqlite-shm").unlink(missing_ok=True)
@@ -75,7 +74,7 @@ def logical_rows(path: Path) -> list | None:
     """All rows that a database holds, as SQLite reads them; None if it cannot."""
     try:
         with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
-            names = ("facts", "events", "memories", "lessons", "feedback")
+            names = ("facts", "events", "memories", "queries", "rewards")
             return [connection.execute(f"SELECT * FROM {name} ORDER BY 1, 2").fetchall() for name in names]
     except (sqlite3.Error, UnicodeDecodeError, OverflowError):
         return None
@@ -127,11 +126,11 @@ def flip_bytes(every: int = 1, report=lambda line: None, alone: int = 0) -> dict
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         right, rows = opened_answers(original), logical_rows(original / "memories.sqlite")
         assert right == states[-1]
-        assert doctor.verify(original).ok
+        assert verify(original).ok
         copies = Copies(original, Path(folder))
         files = [path.relative_to(original) for path in sorted(original.rglob("*")) if path.is_file()]
         for name in files:
-            if name.name == "writer.lock" or name.name.endswith(("-wal", "-shm")) or (alone and len(name.parts) > 1):
+            if name.name == "owner.lock" or name.name.endswith(("-wal", "-shm")) or (alone and len(name.parts) > 1):
                 continue
             content = (original / name).read_bytes()
             for place in range(0, len(content), every):
@@ -143,7 +142,7 @@ def flip_bytes(every: int = 1, report=lambda line: None, alone: int = 0) -> dict
                 counts["flips"] += 1
                 counts["refused" if found is None else "as before"] += 1
                 assert found is None or found in states, f"a wrong answer after flipping {where}"
-                whole = doctor.verify(path).ok
+                whole = verify(path).ok
                 assert found in (None, right) or not whole, f"a memory is missing unnoticed after flipping {where}"
                 counts["found by verify"] += not whole
                 is_snapshot = name.parts[0] == "snapshots"
@@ -157,7 +156,7 @@ def flip_bytes(every: int = 1, report=lambda line: None, alone: int = 0) -> dict
 
 def truncate_log(every: int = 1) -> dict[str, int]:
     """Cut the log of the database after every byte; counts of lengths tried and of states found."""
-    connection.PAGE_BYTES, before = SMALL_PAGE, connection.PAGE_BYTES
+    database.PAGE_BYTES, before = SMALL_PAGE, database.PAGE_BYTES
     counts = {"lengths": 0, "states": 0}
     try:
         with tempfile.TemporaryDirectory() as folder:
@@ -171,7 +170,7 @@ def truncate_log(every: int = 1) -> dict[str, int]:
                 lambda: store.insert([30.0, 1.0], "later"),
                 lambda: store.remove(2),
                 lambda: store.insert([1.0, 1.0], "again", id=7),
-                lambda: store.update(store.query(KEYS[0], k=2), [1.0, 0.0]),
+                lambda: store.reward(store.query(KEYS[0], k=2), [1.0, 0.0]),
             ):
                 do()
                 prefixes.append(answers(store))
@@ -187,12 +186,12 @@ def truncate_log(every: int = 1) -> dict[str, int]:
                 if rows not in known:
                     known[rows] = opened_answers(path)
                     assert known[rows] in prefixes, f"a log of {length} bytes gives no state there ever was"
-                    assert doctor.verify(path).ok
+                    assert verify(path).ok
             assert known[rows] == prefixes[-1]
             counts["states"] = len(known)
             assert len(known) == len(prefixes)
     finally:
-        connection.PAGE_BYTES = before
+        database.PAGE_BYTES = before
     return counts
 
 

@@ -1,4 +1,4 @@
-"""A memory that lasts: a directory with a database that is the truth, and snapshots of the tree that are quick to open."""
+"""A durable memory: a directory with a database that holds the memories, and snapshots of the tree that open quickly."""
 
 from __future__ import annotations
 
@@ -7,32 +7,53 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from memorytree.store.answers import StoredHitMatrix, StoredHits
 from memorytree.store.database import Database
-from memorytree.store.doctor import Report
-from memorytree.store.layout import DATABASE
-from memorytree.store.repair import Repaired, repair
+from memorytree.store.paths import DATABASE
+from memorytree.store.repair import RepairReport, repair
+from memorytree.store.results import StoreHitMatrix, StoreHits
 from memorytree.store.store import MemoryStore
+from memorytree.store.tokens import Receipt
+from memorytree.store.verify import VerifyReport, verify
 
-__all__ = ["MemoryStore", "Repaired", "Report", "StoredHitMatrix", "StoredHits", "exists", "open", "repair", "verify"]
+__all__ = [
+    "MemoryStore",
+    "Receipt",
+    "RepairReport",
+    "StoreHitMatrix",
+    "StoreHits",
+    "VerifyReport",
+    "exists",
+    "open",
+    "repair",
+    "verify",
+]
 
 
 def open(
-    path: str | os.PathLike,
+    path: str | os.PathLike[str],
     *,
     mode: str = "w",
     durability: str = "full",
-    settings: Mapping[str, Any] | None = None,
+    app_settings: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> MemoryStore:
-    """Open the store in a directory; a new one is made where there is none.
+    """Open the store in a directory; it is created if there is none. The same as `MemoryStore(path, ...)`.
 
     Args:
         path: the directory.
-        mode: "w" to write (one writer at a time), "r" to read, also while another process writes.
+        mode: "w" to write (one process at a time), "r" to read, also while another process writes.
         durability: "full": what was acknowledged survives a power cut; "normal": it survives the end of the process.
-        settings: JSON data of the application's own, kept from when the store is made.
-        options: as for `MemoryTree` (and `trees=` for a forest), settled when the store is made.
+        app_settings: JSON data of the application, kept from when the store is created.
+        options: options of `MemoryTree`, kept from when the store is created.
+
+    Returns:
+        The open store.
+
+    Raises:
+        StoreLocked: another process writes to the store.
+        DamagedStore: the files contradict their checksums; `repair` saves what can be saved.
+        StoreError: the directory cannot be a store, or cannot be read or written.
+        InvalidOption: an option does not fit, or differs from the one the store was created with.
 
     Example:
         >>> import tempfile
@@ -44,11 +65,20 @@ def open(
         ...     store.query([0.1, 0.9])[0].value, store.query([0.1, 0.9], where={"kind": "fact"})[0].value
         ('north', 'east')
     """
-    return MemoryStore(path, mode=mode, durability=durability, settings=settings, **options)
+    return MemoryStore(path, mode=mode, durability=durability, app_settings=app_settings, **options)
 
 
-def exists(path: str | os.PathLike) -> bool:
-    """Whether there is a store at a path. A database without its tables is none: its making was cut short."""
+def exists(path: str | os.PathLike[str]) -> bool:
+    """Whether there is a store at a path. A database without tables does not count: its creation was interrupted.
+
+    Args:
+        path: the directory.
+
+    Example:
+        >>> import tempfile
+        >>> exists(tempfile.mkdtemp())
+        False
+    """
     file = Path(path) / DATABASE
     if not file.exists():
         return False
@@ -57,10 +87,3 @@ def exists(path: str | os.PathLike) -> bool:
         return not database.is_new
     finally:
         database.close()
-
-
-def verify(path: str | os.PathLike, *, scorer: Any = None) -> Report:
-    """Examine the store in a directory: read everything, and report all damage. It may be in use."""
-    from memorytree.store import doctor
-
-    return doctor.verify(Path(path), scorer=scorer)

@@ -1,150 +1,238 @@
-"""The truth about a store: one SQLite database in which every row carries a seal, a checksum of all that is in it.
+"""The SQLite database of a store: the only file that memories depend on.
 
-Every operation is one transaction and one row of `events`, which says what was done and what the whole then amounts to: how
-many memories and rewards there are, and a digest, the sum of all their seals. Memories that were removed stay, marked with
-the event that ended them, until a snapshot of the tree makes the events before it superfluous.
-
-A memory that comes by itself may do without an event: its row tells all that an event would, and is all that its commit
-writes. The next event counts such memories too.
+Every operation is one transaction and one row of `events`. Removed memories stay, marked with the event that ended them, until
+a snapshot of the tree makes the events before it unnecessary.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
+import os
 import sqlite3
+import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
 
 import msgpack
 
-from memorytree.errors import DamagedStore
-from memorytree.store.connection import Connection
-from memorytree.store.rows import Event, Lesson, Memory, Reward, State, event_of, is_whole, seal_of
-
-FORMAT = 2
-READABLE = (1, 2)  # in the first every operation had an event
-SCHEMA = """
-CREATE TABLE facts (name TEXT PRIMARY KEY, value BLOB NOT NULL, seal BLOB NOT NULL) WITHOUT ROWID;
-CREATE TABLE events (
-    at INTEGER PRIMARY KEY, kind TEXT NOT NULL, body BLOB NOT NULL, time REAL NOT NULL,
-    memories INTEGER NOT NULL, rewards INTEGER NOT NULL, digest BLOB NOT NULL,
-    next_id INTEGER NOT NULL, next_record INTEGER NOT NULL, next_lesson INTEGER NOT NULL, next_reward INTEGER NOT NULL,
-    seal BLOB NOT NULL
-);
-CREATE TABLE memories (
-    record INTEGER PRIMARY KEY, id INTEGER NOT NULL, key BLOB NOT NULL, value BLOB NOT NULL, metadata BLOB,
-    label, features BLOB, created REAL NOT NULL, expires REAL, added INTEGER NOT NULL, seal BLOB NOT NULL,
-    ended INTEGER
-);
-CREATE INDEX ended ON memories (ended) WHERE ended IS NOT NULL;
-CREATE TABLE lessons (
-    lesson INTEGER PRIMARY KEY, receipt BLOB NOT NULL UNIQUE, body BLOB NOT NULL, added INTEGER NOT NULL, seal BLOB NOT NULL
-);
-CREATE TABLE feedback (
-    number INTEGER PRIMARY KEY, lesson INTEGER NOT NULL, memory INTEGER NOT NULL, reward REAL NOT NULL, time REAL NOT NULL,
-    added INTEGER NOT NULL, seal BLOB NOT NULL, UNIQUE (lesson, memory)
-);
-"""
-
-INSERT_MEMORY = f"INSERT INTO memories VALUES ({', '.join('?' * 11)}, NULL)"
-# For one that comes by itself, and so has neither label nor features, and no end.
-APPEND_MEMORY = (
-    "INSERT INTO memories (record, id, key, value, metadata, created, added, seal) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+from memorytree.errors import DamagedStore, StoreError
+from memorytree.store.schema import (
+    INSERT_EVENT,
+    INSERT_MEMORY,
+    INSERT_QUERY,
+    INSERT_REWARD,
+    MEMORY_COLUMNS,
+    QUERY_COLUMNS,
+    REWARD_COLUMNS,
+    TABLES,
+    Change,
+    Event,
+    Memory,
+    Observation,
+    Reward,
+    RewardedQuery,
+    Totals,
+    is_whole,
+    seal_of,
 )
-INSERT_EVENT = f"INSERT INTO events VALUES ({', '.join('?' * 12)})"
+from memorytree.store.tokens import Receipt
+
+PAGE_BYTES = 4096
+BUSY_SECONDS = 60
+
+Row = TypeVar("Row", Memory, RewardedQuery, Reward)
 
 
-class Database(Connection):
-    """What a store's database holds, and how it comes there."""
+class SqliteErrors:
+    """A context in which errors of SQLite are raised as `StoreError` or `DamagedStore`."""
 
-    @property
-    def is_new(self) -> bool:
-        """Whether nothing has been written yet. `DamagedStore` if the tables are not those that `create` makes."""
-        there = self.rows("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY name")
-        if not there:
-            return True
-        with contextlib.closing(sqlite3.connect(":memory:")) as model:
-            model.executescript(SCHEMA)
-            query = "SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY name"
-            if model.execute(query).fetchall() != there:
-                raise DamagedStore(f"{self.path}: the tables are not those of a store; `repair` saves what can be saved")
-        return False
+    def __init__(self, path: Path):
+        self._path = path
+
+    def __enter__(self) -> None:
+        """Begin the context."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Raise our error for one of SQLite's, and for text in the database that is not valid Unicode."""
+        if not isinstance(error, sqlite3.DatabaseError | UnicodeDecodeError):
+            return
+        name = getattr(error, "sqlite_errorname", "")
+        if isinstance(error, UnicodeDecodeError) or name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+            raise DamagedStore(f"{self._path} is damaged: {error}; `repair` saves what can be saved") from error
+        raise StoreError(f"{self._path}: {error} ({name or 'SQLite'}); nothing was changed") from error
+
+
+class Database:
+    """One connection to the database of a store. It is used by one thread at a time; the session ensures that.
+
+    Args:
+        path: the file.
+        durability: "full" waits for the disk at each commit; "normal" does not.
+        read_only: open an existing file for reading.
+    """
+
+    def __init__(self, path: Path, *, durability: str = "full", read_only: bool = False):
+        self.path = path
+        self._errors = SqliteErrors(path)
+        self._unchanging = _size_and_date(path) if read_only else None
+        uri = f"{path.resolve().as_uri()}?mode={'ro' if read_only else 'rwc'}"
+        if self._unchanging:
+            uri += "&immutable=1"  # SQLite could not create its lock files there, and needs none
+        with self._errors:
+            self._connection = sqlite3.connect(
+                uri, uri=True, isolation_level=None, check_same_thread=False, timeout=BUSY_SECONDS
+            )
+            try:
+                self._prepare(durability, read_only)
+            except BaseException:
+                self._connection.close()
+                raise
+
+    def _prepare(self, durability: str, read_only: bool) -> None:
+        run = self._connection.execute
+        run("PRAGMA cell_size_check = ON")
+        run("PRAGMA trusted_schema = OFF")
+        if not read_only:
+            run(f"PRAGMA page_size = {PAGE_BYTES}")  # of a new database; an existing one keeps its own
+            run("PRAGMA journal_mode = WAL")
+            # In WAL mode FULL waits for the disk at every commit; NORMAL leaves the last commits to the system's cache.
+            run(f"PRAGMA synchronous = {'FULL' if durability == 'full' else 'NORMAL'}")
+            run("PRAGMA temp_store = MEMORY")
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
+
+    # ---- transactions
+
+    @contextmanager
+    def transaction(self, kind: str = "IMMEDIATE") -> Iterator[Callable[..., sqlite3.Cursor]]:
+        """Do all or nothing. No exception leaves a transaction open."""
+        with self._errors:
+            if self._connection.in_transaction:
+                raise StoreError(f"{self.path} is being read or written by the caller; nothing was changed")
+            self._check_unchanged()
+            run = self._connection.execute
+            try:
+                run(f"BEGIN {kind}")
+                yield run
+                run("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    run("ROLLBACK")
+                raise
+
+    @contextmanager
+    def consistent(self) -> Iterator[None]:
+        """A context in which all reads see the database as it was at one moment, whatever a writer does meanwhile."""
+        with self.transaction("DEFERRED"):
+            yield
+
+    def _check_unchanged(self) -> None:
+        """Raise if a database in a read-only place has changed all the same: it was written from another machine."""
+        if self._unchanging and self._unchanging != _size_and_date(self.path):
+            raise StoreError(f"{self.path} was opened where nothing can be written, but has changed since: open it again")
+
+    def sync(self) -> None:
+        """Force everything that was committed to the disk, whatever the durability."""
+        with self._errors:
+            self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+
+    def vacuum(self) -> None:
+        """Rewrite the file without gaps."""
+        with self._errors:
+            self._connection.execute("VACUUM")
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def copy_to(self, path: Path) -> None:
+        """Write a copy of the database as it is now."""
+        with SqliteErrors(path), contextlib.closing(sqlite3.connect(path)) as copy:
+            self._connection.backup(copy)
+
+    def version(self) -> int:
+        """A number that changes when another connection has written."""
+        with self._errors:
+            self._check_unchanged()
+            return int(self._connection.execute("PRAGMA data_version").fetchone()[0])
+
+    def rows(self, query: str, *arguments: object) -> list[tuple[Any, ...]]:
+        """All rows of a query."""
+        with self._errors:
+            return self._connection.execute(query, arguments).fetchall()
+
+    def stream(self, query: str) -> Iterator[tuple[Any, ...]]:
+        """The rows of a query one by one."""
+        with self._errors:
+            yield from self._connection.execute(query)
 
     # ---- writing
 
-    def create(self, facts: dict[str, Any]) -> None:
-        """Make the tables of a new store, and note what will never change."""
-        with self.transaction() as run:
-            for statement in SCHEMA.split(";\n"):
-                run(statement)
-            self._note(run, facts)
+    @property
+    def is_new(self) -> bool:
+        """Whether the file has no tables yet. Raises `DamagedStore` if its tables are not those of a store."""
+        tables = "SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY name"
+        found = self.rows(tables)
+        if not found:
+            return True
+        with contextlib.closing(sqlite3.connect(":memory:")) as model:
+            model.executescript(TABLES)
+            if model.execute(tables).fetchall() != found:
+                raise DamagedStore(f"{self.path}: the tables are not those of a store; `repair` saves what can be saved")
+        return False
 
-    def note(self, facts: dict[str, Any]) -> None:
+    def create(self, facts: dict[str, Any]) -> None:
+        """Create the tables of a new store, with its first facts."""
+        with self.transaction() as run:
+            for statement in TABLES.split(";\n"):
+                run(statement)
+            _set_facts(run, facts)
+
+    def set_facts(self, facts: dict[str, Any]) -> None:
         """Set facts about the store."""
         with self.transaction() as run:
-            self._note(run, facts)
+            _set_facts(run, facts)
 
-    @staticmethod
-    def _note(run: Any, facts: dict[str, Any]) -> None:
-        for name, fact in facts.items():
-            value = msgpack.packb(fact)
-            run("INSERT OR REPLACE INTO facts VALUES (?, ?, ?)", (name, value, seal_of(name, value)))
-
-    def commit(
-        self,
-        event: Event,
-        *,
-        memories: Sequence[Memory] = (),
-        ended: Sequence[int] = (),
-        lessons: Sequence[Lesson] = (),
-        rewards: Sequence[Reward] = (),
-        facts: dict[str, Any] | None = None,
-    ) -> None:
-        """One operation, whole or not at all."""
+    def commit(self, number: int, change: Change, totals: Totals) -> None:
+        """Write one operation as the event with this number; `totals` are those after it."""
+        event = Event(number, change.kind, msgpack.packb(change.body), time.time(), totals)
         with self.transaction() as run:
             many = self._connection.executemany
-            if memories:
-                many(INSERT_MEMORY, memories)
-            if ended:
-                many("UPDATE memories SET ended = ? WHERE record = ?", [(event.at, record) for record in ended])
-            if lessons:
-                many("INSERT INTO lessons VALUES (?, ?, ?, ?, ?)", lessons)
-            if rewards:
-                many("INSERT INTO feedback VALUES (?, ?, ?, ?, ?, ?, ?)", rewards)
-            if facts:
-                self._note(run, facts)
-            row = (*event[:4], *event.state)
-            run(INSERT_EVENT, (*row, seal_of(*row)))
-        self.count_commit()
+            if change.memories:
+                many(INSERT_MEMORY, change.memories)
+            if change.rewritten:
+                rows = [(row.metadata, row.seal, row.record) for row in change.rewritten]
+                many("UPDATE memories SET metadata = ?, seal = ? WHERE record = ?", rows)
+            if change.ended:
+                many("UPDATE memories SET ended = ? WHERE record = ?", [(number, row.record) for row in change.ended])
+            if change.queries:
+                many(INSERT_QUERY, change.queries)
+            if change.rewards:
+                many(INSERT_REWARD, change.rewards)
+            if change.facts:
+                _set_facts(run, change.facts)
+            run(INSERT_EVENT, event.row())
 
-    def append(self, memory: Memory) -> None:
-        """A memory by itself, without an event: the quickest way to make something last. It has no label and no features."""
-        size = len(memory.key) + len(memory.value)
-        if memory.expires is None:
-            record, id, key, value, metadata, _, _, created, _, added, seal = memory
-            # Of bytes Python's sqlite3 first asks whether they are to be adapted, which takes longer than a copy.
-            data = bytearray(key), bytearray(value), metadata and bytearray(metadata)
-            self.run_alone(APPEND_MEMORY, (record, id, *data, created, added, bytearray(seal)), size)
-        else:
-            self.run_alone(INSERT_MEMORY, memory, size)
+    def trim(self, event: int, is_present: Callable[[list[int]], bool]) -> None:
+        """Delete events before this one and memories that had ended by then, because a snapshot holds the tree after it.
 
-    def trim(self, at: int, alive: Callable[[list[int]], bool]) -> None:
-        """Let go of what only mattered before an event, because a snapshot holds the tree as it was then.
-
-        Before rows are deleted, `alive` is asked whether the tree holds one of them: then their marks are damaged.
+        `is_present` says whether the tree holds one of the rows that would be deleted: then their marks are damaged.
         """
         with self.transaction() as run:
-            gone = [record for (record,) in run("SELECT record FROM memories WHERE ended <= ?", (at,))]
-            if alive(gone):
-                raise DamagedStore(f"{self.path}: a memory that is there is marked as removed; `repair` mends that")
-            run("DELETE FROM memories WHERE ended <= ?", (at,))
-            run("DELETE FROM events WHERE at < ?", (at,))
-            self._note(run, {"trimmed": at})
+            ended = [record for (record,) in run("SELECT record FROM memories WHERE ended <= ?", (event,))]
+            if is_present(ended):
+                raise DamagedStore(f"{self.path}: a present memory is marked as removed; `repair` corrects that")
+            run("DELETE FROM memories WHERE ended <= ?", (event,))
+            run("DELETE FROM events WHERE number < ?", (event,))
+            _set_facts(run, {"trimmed": event})
 
     # ---- reading
 
     def facts(self) -> dict[str, Any]:
-        """What is known about the store."""
+        """The facts about the store."""
         found = {}
         for name, value, seal in self.rows("SELECT name, value, seal FROM facts"):
             if seal_of(name, value) != seal:
@@ -153,113 +241,116 @@ class Database(Connection):
         return found
 
     def events(self, after: int) -> list[Event]:
-        """The events after one, in order; `DamagedStore` if one of them is missing or not whole.
-
-        Memories that came by themselves, one after another, are told as one event, which has the number of the last.
-        """
-        newest_known = "SELECT max(at) FROM events WHERE at <= ?"
-        rows = self.rows(f"SELECT * FROM events WHERE at >= coalesce(({newest_known}), 0) ORDER BY at", after)
-        found: list[Event] = []
-        last = Event(after, "", b"", 0.0, State())
-        for row in rows:
+        """The events after one, in order. Raises `DamagedStore` if one of them is missing or damaged."""
+        found = []
+        for number, row in enumerate(self.rows("SELECT * FROM events WHERE number > ? ORDER BY number", after), after + 1):
+            if row[0] != number:
+                raise DamagedStore(f"{self.path}: events are missing after {number - 1}; `repair` saves what can be saved")
             if not is_whole(row):
-                raise DamagedStore(f"{self.path}: event {row[0]} is damaged; `repair` saves what can be saved")
-            event = event_of(row)
-            if event.at > last.at + 1:
-                found += self._arrivals(last, event.at - last.at - 1, after)
-            if event.at > after:
-                found.append(event)
-            last = event
-        return found + (self._arrivals(last, None, after) if rows else [])
-
-    def _arrivals(self, last: Event, count: int | None, after: int) -> list[Event]:
-        """The memories that came by themselves after an event, so many or all, as one event; none if it is not `after`."""
-        first = last.state.next_record
-        query = f"SELECT {', '.join(Memory._fields)} FROM memories WHERE record >= ? ORDER BY record LIMIT ?"
-        memories = self._whole(Memory, self.rows(query, first, -1 if count is None else count))
-        for number, memory in enumerate(memories):
-            if (memory.record, memory.added) != (first + number, last.at + number + 1):
-                raise DamagedStore(f"{self.path}: events are missing before memory {memory.record}")
-        if count is not None and len(memories) != count:
-            raise DamagedStore(f"{self.path}: events are missing after {last.at}; `repair` saves what can be saved")
-        seen = max(0, after - last.at)
-        if len(memories) <= seen:
-            return []
-        body = msgpack.packb([first + seen, memories[-1].record])
-        return [Event(last.at + len(memories), "insert", body, memories[-1].created, last.state.after(memories))]
-
-    def seal_of_event(self, at: int) -> bytes:
-        """The seal of an event; nothing if it is not there."""
-        found = self.rows("SELECT seal FROM events WHERE at = ?", at)
-        return bytes(found[0][0]) if found else b""
+                raise DamagedStore(f"{self.path}: event {number} is damaged; `repair` saves what can be saved")
+            found.append(Event.from_row(row))
+        return found
 
     def last_event(self) -> Event | None:
-        """The newest event, or the newest memory that came by itself after it."""
-        newest = self.newest_event_kept()
-        return self.events(newest - 1)[-1] if newest else None
-
-    def newest_event_kept(self) -> int:
-        """The number of the newest event that has a row; 0 if there is none."""
-        return self.rows("SELECT max(at) FROM events")[0][0] or 0
+        """The newest event."""
+        newest = self.rows("SELECT max(number) FROM events")[0][0]
+        return self.events(newest - 1)[0] if newest else None
 
     def first_event(self) -> int | None:
         """The number of the oldest event that is kept."""
-        return self.rows("SELECT min(at) FROM events")[0][0]
+        return self.rows("SELECT min(number) FROM events")[0][0]
+
+    def seal_of_event(self, number: int) -> bytes:
+        """The seal of an event; empty if there is no such event."""
+        found = self.rows("SELECT seal FROM events WHERE number = ?", number)
+        return bytes(found[0][0]) if found else b""
+
+    def change(self, event: Event) -> Change:
+        """What an event did to the tree and the records."""
+        body = msgpack.unpackb(event.body)
+        change = Change(event.kind, body)
+        if event.kind == "insert":
+            change.memories = self.memories(*body)
+        elif event.kind == "update_metadata":
+            change.rewritten = [row for record in body for row in self.memories(record, record)]
+        elif event.kind == "reward":
+            change.observations = self.observations(self.rewards(*body))
+        return change
+
+    def observations(self, rewards: Sequence[Reward]) -> list[Observation]:
+        """Rewards by query, in order."""
+        grouped = itertools.groupby(rewards, key=lambda reward: reward.query)
+        return [
+            Observation(Receipt.from_bytes(self.query(query).receipt), {row.memory: row.reward for row in rows})
+            for query, rows in grouped
+        ]
 
     def memories(self, first: int, last: int) -> list[Memory]:
-        """The memories of some records, removed ones as well."""
-        columns = ", ".join(Memory._fields)
-        query = f"SELECT {columns} FROM memories WHERE record BETWEEN ? AND ? ORDER BY record"
-        return self._whole(Memory, self.rows(query, first, last), first, last)
+        """The memories of a range of records, removed ones included."""
+        query = f"SELECT {MEMORY_COLUMNS} FROM memories WHERE record BETWEEN ? AND ? ORDER BY record"
+        return self._complete([Memory(*row) for row in self._checked("memory", self.rows(query, first, last))], first, last)
 
     def live_memories(self, batch: int = 10_000) -> Iterator[list[Memory]]:
-        """All memories that were not removed, in order, some at a time."""
-        columns = ", ".join(Memory._fields)
+        """All memories that were not removed, in order, in batches."""
+        query = f"SELECT {MEMORY_COLUMNS} FROM memories WHERE record > ? AND ended IS NULL ORDER BY record LIMIT ?"
         after = 0
-        while True:
-            query = f"SELECT {columns} FROM memories WHERE record > ? AND ended IS NULL ORDER BY record LIMIT ?"
-            found = self._whole(Memory, self.rows(query, after, batch))
-            if not found:
-                return
+        while found := [Memory(*row) for row in self._checked("memory", self.rows(query, after, batch))]:
             after = found[-1].record
             yield found
 
-    def check_nothing_is_missing(self, last: Event | None) -> None:
-        """Raise `DamagedStore` if there are rows that no event knows of: then events are missing."""
-        state, at = (State(), 0) if last is None else (last.state, last.at)
-        for table, column, least in (
-            ("memories", "record", state.next_record),
-            ("lessons", "lesson", state.next_lesson),
-            ("feedback", "number", state.next_reward),
-            ("memories", "ended", at + 1),
-        ):
-            [highest] = self.rows(f"SELECT max({column}) FROM {table}")[0]
-            if highest is not None and not (isinstance(highest, int) and highest < least):
-                raise DamagedStore(f"{self.path}: events are missing; `repair` saves what can be saved")
-
     def rewards(self, first: int, last: int) -> list[Reward]:
-        """Some rewards by their numbers."""
-        rows = self.rows("SELECT * FROM feedback WHERE number BETWEEN ? AND ? ORDER BY number", first, last)
-        return self._whole(Reward, rows, first, last)
+        """A range of rewards."""
+        query = f"SELECT {REWARD_COLUMNS} FROM rewards WHERE number BETWEEN ? AND ? ORDER BY number"
+        return self._complete([Reward(*row) for row in self._checked("reward", self.rows(query, first, last))], first, last)
 
-    def lesson(self, number: int) -> Lesson:
-        """A lesson by its number."""
-        return self._whole(Lesson, self.rows("SELECT * FROM lessons WHERE lesson = ?", number), number, number)[0]
+    def query(self, number: int) -> RewardedQuery:
+        """A query that was rewarded."""
+        found = self._checked("query", self.rows(f"SELECT {QUERY_COLUMNS} FROM queries WHERE number = ?", number))
+        return self._complete([RewardedQuery(*row) for row in found], number, number)[0]
 
-    def lesson_of(self, receipt: bytes) -> tuple[int, dict[int, float]] | None:
-        """The number of the lesson that a receipt became, and the rewards it has had."""
-        found = self.rows("SELECT lesson FROM lessons WHERE receipt = ?", receipt)
+    def rewards_of(self, digest: bytes) -> tuple[int, dict[int, float]] | None:
+        """The number of the query with this receipt, and its rewards by id; None if it was not rewarded yet."""
+        found = self.rows("SELECT number FROM queries WHERE digest = ?", digest)
         if not found:
             return None
-        return found[0][0], dict(self.rows("SELECT memory, reward FROM feedback WHERE lesson = ?", found[0][0]))
+        return found[0][0], dict(self.rows("SELECT memory, reward FROM rewards WHERE query = ?", found[0][0]))  # type: ignore[arg-type]  # pairs
 
-    def _whole(self, kind: Any, rows: list[tuple], first: int | None = None, last: int | None = None) -> list:
-        """Rows as a kind; `DamagedStore` if one is not whole, or missing from a range that must be complete."""
+    def _checked(self, name: str, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        """The rows. Raises `DamagedStore` if the seal of one does not match."""
         for row in rows:
             if not is_whole(row):
-                raise DamagedStore(
-                    f"{self.path}: {kind.__name__.lower()} {row[0]} is damaged; `repair` saves what can be saved"
-                )
-        if first is not None and last is not None and len(rows) != last - first + 1:
-            raise DamagedStore(f"{self.path}: {kind.__name__.lower()} rows are missing between {first} and {last}")
-        return [kind(*row) for row in rows]
+                raise DamagedStore(f"{self.path}: {name} {row[0]} is damaged; `repair` saves what can be saved")
+        return rows
+
+    def _complete(self, rows: list[Row], first: int, last: int) -> list[Row]:
+        """The rows. Raises `DamagedStore` if some between these numbers are missing."""
+        if len(rows) != last - first + 1:
+            raise DamagedStore(f"{self.path}: rows are missing between {first} and {last}; `repair` saves what can be saved")
+        return rows
+
+    def check_nothing_is_missing(self, last: Event | None) -> None:
+        """Raise `DamagedStore` if there are rows that were written after the last event: then events are missing."""
+        totals, number = (Totals(), 0) if last is None else (last.totals, last.number)
+        for table, column, limit in (
+            ("memories", "record", totals.next_record),
+            ("queries", "number", totals.next_query),
+            ("rewards", "number", totals.next_reward),
+            ("memories", "ended", number + 1),
+        ):
+            [highest] = self.rows(f"SELECT max({column}) FROM {table}")[0]
+            if highest is not None and not (isinstance(highest, int) and highest < limit):
+                raise DamagedStore(f"{self.path}: events are missing; `repair` saves what can be saved")
+
+
+def _set_facts(run: Callable[..., sqlite3.Cursor], facts: dict[str, Any]) -> None:
+    for name, fact in facts.items():
+        value = msgpack.packb(fact)
+        run("INSERT OR REPLACE INTO facts VALUES (?, ?, ?)", (name, value, seal_of(name, value)))
+
+
+def _size_and_date(path: Path) -> tuple[int, int] | None:
+    """Size and date of a database in a read-only place, if there is no log beside it; else None."""
+    if not os.statvfs(path.parent).f_flag & os.ST_RDONLY or Path(f"{path}-wal").exists():
+        return None
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns

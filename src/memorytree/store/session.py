@@ -1,7 +1,7 @@
-"""An open store: its lock, its database, its image in memory, and how an operation is made to last.
+"""An open store: its lock, its database, its state in memory, and how an operation is committed.
 
-What is to be done is committed to the database first, then done to the image: an operation that fails leaves both as they
-were, and one that was acknowledged is there after a crash.
+An operation is committed to the database first and applied to the state then: one that fails leaves both as they were, and one
+that was acknowledged survives a crash. This file also decides when a snapshot is written.
 """
 
 from __future__ import annotations
@@ -11,344 +11,317 @@ import secrets
 import threading
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import msgpack
 import numpy as np
 
 from memorytree import files
 from memorytree.errors import DamagedStore, InvalidOption, MemoryTreeError, ReadOnlyStore, StoreClosed, StoreError
-from memorytree.forest import MemoryForest
-from memorytree.store import snapshots
-from memorytree.store.database import FORMAT, READABLE, Database
-from memorytree.store.image import Image
-from memorytree.store.layout import DATABASE, LOCK, SNAPSHOTS, check_directory
-from memorytree.store.rows import Event, Lesson, Memory, Reward, State, shifted
-from memorytree.store.writer_lock import WriterLock
-from memorytree.tree import MemoryTree
+from memorytree.store import snapshots, tree_access
+from memorytree.store.database import Database
+from memorytree.store.owner_lock import OwnerLock
+from memorytree.store.paths import DATABASE, LOCK, SNAPSHOTS, check_directory
+from memorytree.store.schema import FORMAT, Change, Totals
+from memorytree.store.snapshots import Snapshot
+from memorytree.store.state import StoreState
 
-# A snapshot is due when as much has happened since the last as there are memories, and at least so much.
-OFTEN_ENOUGH = 20_000
+SNAPSHOT_WEIGHT = 20_000
+"""A snapshot is due when this much has been applied since the last one, and as much as there are memories."""
+
+LOAD_ATTEMPTS = 5
+SETTLED = ("identity", "options", "app_settings", "lineage")  # facts that every store has
 
 
 class Session:
-    """What a `MemoryStore` does beneath its face."""
+    """The files of a store while it is open, and its state in memory.
+
+    Args:
+        path: the directory.
+        mode: "w" to write, "r" to read beside a writer.
+        durability: "full" or "normal".
+        app_settings: JSON data of the application, kept from when the store is created; None: do not compare.
+        options: options of `MemoryTree`, kept from when the store is created.
+
+    Attributes:
+        lock: held while this thread writes, follows another writer, or reads the database.
+        database: the connection to the database.
+        facts: what was settled when the store was created.
+    """
 
     def __init__(
-        self,
-        path: str | os.PathLike,
-        *,
-        mode: str = "w",
-        durability: str = "full",
-        settings: Mapping[str, Any] | None = None,
-        **options: Any,
+        self, path: Path, mode: str, durability: str, app_settings: Mapping[str, Any] | None, options: dict[str, Any]
     ):
         if mode not in ("w", "r"):
             raise InvalidOption(f'mode is "w" or "r", not {mode!r}')
         if durability not in ("full", "normal"):
             raise InvalidOption(f'durability is "full" or "normal", not {durability!r}')
-        self.path = Path(path).absolute()
+        self.path = path
+        self.lock = threading.RLock()
         self._reader = mode == "r"
-        self._busy = threading.RLock()  # held by whoever writes, follows another writer, or asks the database
-        self._owner = None if self._reader else os.getpid()  # the process that may write
+        self._writer_process = None if self._reader else os.getpid()
         self._scorer = options.get("scorer")
-        self._image: Image | None = None
-        self._counted = State()
-        self._alone: list[Memory] = []  # came by themselves; not counted yet
-        self._noted = 0  # the newest event that has a row
+        self._state: StoreState | None = None  # None: to be read from the disk
         self._open = False
-        asked = _checked_options(options)
-        settings = None if settings is None else _checked_settings(settings)
-        check_directory(self.path, make=not self._reader)
-        self._lock = None if self._reader else WriterLock(self.path / LOCK)
+        checked = tree_access.plain_options(options)
+        settings = None if app_settings is None else _checked_settings(app_settings)
+        check_directory(self.path, create=not self._reader)
+        self._owner_lock = None if self._reader else OwnerLock(self.path / LOCK)
         try:
-            self._database = Database(self.path / DATABASE, durability=durability, read_only=self._reader)
+            self.database = Database(self.path / DATABASE, durability=durability, read_only=self._reader)
             try:
-                self._facts = self._settled(settings, options, asked)
+                if self.database.is_new:
+                    self._create(checked, settings or {})
+                self.facts = self._checked_facts(settings, options, checked)
                 self._load()
             except BaseException:
-                self._database.close()
+                self.database.close()
                 raise
         except BaseException:
-            if self._lock:
-                self._lock.release()
+            if self._owner_lock:
+                self._owner_lock.release()
             raise
         self._open = True
 
-    def _settled(self, settings: dict | None, given: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
-        """What is settled about this store: read, or for a new one written. What differs is refused.
+    def _create(self, options: dict[str, Any], settings: dict[str, Any]) -> None:
+        """Write the tables of a new store."""
+        if self._reader:
+            raise StoreError(f"{self.path} is not a store yet: open it for writing first")
+        if snapshots.found_in(self.path / SNAPSHOTS):
+            raise DamagedStore(f"{self.path / DATABASE} is empty, but there is a snapshot; `repair` saves what it holds")
+        self.database.create(
+            {
+                "format": FORMAT, "identity": secrets.token_bytes(8), "created": time.time(), "options": options,
+                "lineage": 0, "app_settings": settings,
+            }
+        )  # fmt: skip
+        try:
+            files.sync_directory(self.path)
+            files.sync_directory(self.path.parent)
+        except OSError as error:
+            raise StoreError(f"{self.path} could not be forced to the disk: {error}") from error
 
-        `given` are the options as the caller gave them, `asked` all options as plain data.
+    def _checked_facts(
+        self, settings: dict[str, Any] | None, given: dict[str, Any], checked: dict[str, Any]
+    ) -> dict[str, Any]:
+        """The facts about the store. Raises for settings and options that differ from those it was created with.
+
+        `given` are the options as the caller gave them, `checked` all options as plain data.
         """
-        if self._database.is_new:
-            if self._reader:
-                raise StoreError(f"{self.path} is not a store yet: open it for writing first")
-            if snapshots.found_in(self.path / SNAPSHOTS):
-                raise DamagedStore(f"{self.path / DATABASE} is empty, but there is a snapshot; `repair` saves what it holds")
-            new: dict[str, Any] = {
-                "format": FORMAT, "identity": secrets.token_bytes(8), "made": time.time(), "options": asked, "lineage": 0,
-                "settings": settings or {},
-            }  # fmt: skip
-            self._database.create(new)
-            try:
-                files.sync_directory(self.path)
-                files.sync_directory(self.path.parent)
-            except OSError as error:
-                raise StoreError(f"{self.path} cannot be made to last: {error}") from error
-        facts = self._database.facts()
-        if facts.get("format") not in READABLE:
-            raise StoreError(f"{self.path} has format {facts.get('format')}, this version reads {READABLE}")
-        for name in ("identity", "options", "settings", "lineage"):
+        facts = self.database.facts()
+        if facts.get("format") != FORMAT:
+            raise StoreError(f"{self.path} has format {facts.get('format')}, this version reads {FORMAT}")
+        for name in SETTLED:
             if name not in facts:
                 raise DamagedStore(f"{self.path / DATABASE}: the fact {name!r} is missing")
-        if settings is not None and settings != facts["settings"]:
-            raise InvalidOption(f"{self.path} was made with settings={facts['settings']!r}; that is settled")
+        if settings is not None and settings != facts["app_settings"]:
+            raise InvalidOption(f"{self.path} was created with app_settings={facts['app_settings']!r}, which cannot change")
         for name, option in given.items():
-            if option is not None and asked[name] != facts["options"][name]:
+            if option is not None and checked[name] != facts["options"][name]:
                 raise InvalidOption(
-                    f"{self.path} was made with {name}={facts['options'][name]!r}; that is settled, so not {option!r}"
+                    f"{self.path} was created with {name}={facts['options'][name]!r}, which cannot change to {option!r}"
                 )
         return facts
 
     def _load(self) -> None:
-        """Make the image of what is in the database."""
-        for attempt in range(5):
-            version = self._database.version()
+        """Make the state from the snapshot and the database."""
+        for attempt in range(LOAD_ATTEMPTS):
+            version = self.database.version()
             try:
-                with self._database.as_of_now():
-                    image, damage = Image.load(self._database, self.path / SNAPSHOTS, self._scorer)
-                    last = self._database.last_event()
-                    facts = self._database.facts()
+                with self.database.consistent():
+                    state, damage = StoreState.load(self.database, self.path / SNAPSHOTS, self._scorer)
+                    last = self.database.last_event()
+                    facts = self.database.facts()
                 if not damage or not self._reader:
                     break
             except StoreError:
-                if not self._reader or attempt == 4:
+                if not self._reader or attempt == LOAD_ATTEMPTS - 1:
                     raise
-            # A writer may have replaced the snapshot while we were looking; then a second look finds the new one.
-        for what in damage:
-            warnings.warn(f"{what}; the tree was made from the database instead", stacklevel=4)
-        self._counted, self._alone = State() if last is None else last.state, []
-        self._facts, self._last, self._version, self._image = facts, image.at, version, image
-        self._noted = self._database.newest_event_kept()
-        if facts["format"] != FORMAT and not self._reader:
-            self._database.note({"format": FORMAT})
-        if image.lineage != facts["lineage"] and not self._reader:
-            self._database.note({"lineage": image.lineage})
-            self._snapshot_quietly(image)
+            # A writer may have replaced the snapshot while this process was reading it; the next attempt reads the new one.
+        for line in damage:
+            warnings.warn(f"{line}; the tree was made from the database instead", stacklevel=5)
+        self.totals = Totals() if last is None else last.totals
+        self.facts, self._committed, self._version, self._state = facts, state.event, version, state
+        if state.lineage != facts["lineage"] and not self._reader:
+            self.database.set_facts({"lineage": state.lineage})
+            self._try_snapshot(state)
+
+    # ---- reading
 
     @property
-    def _state(self) -> State:
-        """What everything amounts to."""
-        if self._alone:
-            self._counted, self._alone = self._counted.after(self._alone), []
-        return self._counted
+    def is_open(self) -> bool:
+        """Whether the store was not closed yet."""
+        return self._open
 
     @property
-    def _identity(self) -> bytes:
-        return bytes(self._facts["identity"])
+    def identity(self) -> bytes:
+        """Tells this store from all others."""
+        return bytes(self.facts["identity"])
 
-    def _current(self) -> Image:
-        """The image, after everything that was done to the store, here or by another writer."""
-        image = self._image
-        if image is not None and not self._reader and self._take_in(image):
-            return image
-        with self._busy:
+    def state(self) -> StoreState:
+        """The state after all operations, here or by another writer.
+
+        Raises:
+            StoreClosed: the store was closed.
+        """
+        state = self._state
+        return self._current() if state is None or self._reader else state
+
+    def _current(self) -> StoreState:
+        """The state, loaded from the disk or brought up to date."""
+        with self.lock:
             if not self._open:
                 raise StoreClosed(f"{self.path} was closed")
-            if self._image is image and not self._reader:
-                self._image = None  # there is none, or it is not whole
-            if self._image is None:
+            if self._state is None:
                 self._load()
-            elif self._reader and (version := self._database.version()) != self._version:
-                self._follow(self._image)
+            elif self._reader and (version := self.database.version()) != self._version:
+                self._follow(self._state)
                 self._version = version
-            assert self._image is not None
-            return self._image
+            assert self._state is not None
+            return self._state
 
-    def _take_in(self, image: Image) -> bool:
-        """Let the image take in what waits; whether it is whole then."""
-        if not image.waiting:
-            return True
-        if os.getpid() == self._owner:
-            return image.take_in(self._facts["keys"])
-        if not image.take_in(self._facts["keys"], seconds=1):
-            raise self._forked()
-        return True
-
-    def _forked(self) -> StoreError:
-        return StoreError(f"{self.path} was opened by process {self._owner}; a fork of it must open the store itself")
-
-    def _follow(self, image: Image) -> None:
-        """Do what a writer has done. Whatever goes wrong half-way, the image is then read anew."""
-        self._image = None
-        with self._database.as_of_now():
-            first = self._database.first_event()
-            # The writer may have let go of what we have not seen yet, and of what came and went with its first event; its
-            # snapshot has it.
-            if first is None or first <= image.at:
-                image.follow(self._database)
-                self._facts = self._database.facts()
-                self._image = image
-        if self._image is None:
+    def _follow(self, state: StoreState) -> None:
+        """Apply what a writer has done. If that fails half-way, the state is loaded again."""
+        self._state = None
+        with self.database.consistent():
+            first = self.database.first_event()
+            # A snapshot of the writer makes it delete events, and memories that had ended by the first event it keeps.
+            if first is None or first <= state.event:
+                state.follow(self.database)
+                self.facts = self.database.facts()
+                self._state = state
+        if self._state is None:
             self._load()
 
-    # ---- how an operation is made to last
-
-    def _check_writer(self) -> None:
-        """Raise unless this may write."""
-        if os.getpid() != self._owner:
-            raise ReadOnlyStore(f"{self.path} was opened for reading") if self._reader else self._forked()
+    # ---- writing
 
     @contextmanager
-    def _writing(self) -> Iterator[Image]:
-        """The image, to change; memories that have expired are let go first.
+    def writing(self) -> Iterator[StoreState]:
+        """A context for one writing thread, with the state after expired memories were removed.
 
-        Should anything go wrong between the commit and the end of the change, the image is read again from the disk.
+        If an exception comes between a commit and the end of its application, the state is loaded again from the disk.
         """
-        self._check_writer()
-        with self._busy:
-            image = self._current()
+        if os.getpid() != self._writer_process:
+            if self._reader:
+                raise ReadOnlyStore(f"{self.path} was opened for reading")
+            raise StoreError(f"{self.path} was opened by process {self._writer_process}; a fork must open the store itself")
+        with self.lock:
+            state = self._current()
             try:
-                self._forget_expired(image)
-                yield image
-            except MemoryTreeError:
-                if self._last != image.at:
-                    self._image = None
+                self._remove_expired(state)
+                yield state
+            except BaseException as error:
+                current = self._state
+                if not isinstance(error, MemoryTreeError) or (current is not None and current.event != self._committed):
+                    self._state = None
                 raise
-            except BaseException:
-                self._image = None
-                raise
-            if image.weight > max(OFTEN_ENOUGH, len(image.tree)):
-                self._snapshot_quietly(image)
+            state = self._current()
+            if state.weight > max(SNAPSHOT_WEIGHT, len(state.tree)):
+                self._try_snapshot(state)
 
-    def _forget_expired(self, image: Image) -> None:
-        """Let go of the memories that have expired."""
+    def commit(self, change: Change) -> Any:
+        """Commit an operation and apply it; returns what it returns. The caller is in `writing`."""
+        state, number = self._current(), self._committed + 1
+        totals = self.totals.after(change)
+        self.database.commit(number, change, totals)
+        self._committed, self.totals = number, totals
+        self.facts |= change.facts
+        result = state.apply(change)
+        state.event = number
+        return result
+
+    @property
+    def next_event(self) -> int:
+        """The number that the next event gets."""
+        return self._committed + 1
+
+    def remove(self, ids: list[int]) -> None:
+        """Remove present memories. The caller is in `writing`."""
+        self.commit(Change("remove", ids, ended=self._current().ended(ids)))
+
+    def _remove_expired(self, state: StoreState) -> None:
+        """Remove the memories that have expired."""
         now = time.time()
-        if image.records.next_expiry <= now:
-            expired = image.records.expired(now)
+        if state.records.next_expiry <= now:
+            expired = state.records.expired(now)
             if expired:
-                self._remove(image, expired)
-            image.records.look_ahead()
-
-    def _remove(self, image: Image, ids: list[int]) -> None:
-        """Forget memories that are there."""
-        ended = [image.stub(id) for id in ids]
-        event = self._commit(image, "remove", ids, ended=ended)
-        image.remove(ids)
-        image.at = event.at
-
-    def _commit(
-        self,
-        image: Image,
-        kind: str,
-        body: Any,
-        *,
-        memories: Sequence[Memory] = (),
-        ended: Sequence[tuple[int, bytes]] = (),
-        lessons: Sequence[Lesson] = (),
-        rewards: Sequence[Reward] = (),
-        next_id: int | None = None,
-        facts: dict[str, Any] | None = None,
-    ) -> Event:
-        """Make an operation last."""
-        old = self._state
-        gained = (row.seal for rows in (memories, lessons, rewards) for row in rows)
-        state = State(
-            memories=old.memories + len(memories) - len(ended),
-            rewards=old.rewards + len(rewards),
-            digest=shifted(old.digest, gained, (seal for _, seal in ended)),
-            next_id=old.next_id if next_id is None else next_id,
-            next_record=old.next_record + len(memories),
-            next_lesson=old.next_lesson + len(lessons),
-            next_reward=old.next_reward + len(rewards),
-        )
-        event = Event(image.at + 1, kind, msgpack.packb(body), time.time(), state)
-        self._database.commit(
-            event, memories=memories, ended=[record for record, _ in ended], lessons=lessons, rewards=rewards, facts=facts
-        )
-        self._counted, self._last, self._noted = state, event.at, event.at
-        if facts:
-            self._facts |= facts
-        return event
+                self.remove(expired)
+            state.records.update_next_expiry()
 
     # ---- snapshots
 
     def checkpoint(self) -> None:
-        """Write a snapshot of the tree, so that the store opens quickly, and let go of what it makes superfluous."""
-        with self._writing() as image:
-            self._snapshot(image)
+        """Write a snapshot, and delete what it makes unnecessary."""
+        with self.writing() as state:
+            self._snapshot(state)
 
-    def _snapshot(self, image: Image) -> None:
-        if image.at == 0 or not self._take_in(image):
+    def compact(self) -> None:
+        """Write a snapshot, and rewrite the database without what was removed."""
+        with self.writing() as state:
+            self._snapshot(state)
+            self.database.vacuum()
+
+    def _snapshot(self, state: StoreState) -> None:
+        """Write a snapshot of the state, unless there is one."""
+        if state.event == 0:
             return
-        path = snapshots.path_for(self.path / SNAPSHOTS, image.at)
-        if path.exists() and not any(snapshots.damage(path)):
+        path = snapshots.path_of(self.path / SNAPSHOTS, state.event)
+        if path.exists() and not any(snapshots.damage_in(path)):
             return
-        if self._noted != image.at:  # a memory came by itself; a snapshot needs an event
-            newest = msgpack.packb([self._state.next_record - 1] * 2)
-            self._database.commit(Event(image.at, "insert", newest, time.time(), self._state))
-            self._noted = image.at
         try:
-            # A snapshot must not know more than the database would after a power cut.
-            self._database.sync()
-            kept = image.snapshot(self._facts["settings"])
-            path = snapshots.write(self.path / SNAPSHOTS, kept, self._database.seal_of_event(image.at))
+            self.database.sync()  # a snapshot must not hold more than the database does after a power cut
+            snapshot = Snapshot(state.event, state.lineage, state.tree, state.records, self.facts["app_settings"])
+            path = snapshots.write(self.path / SNAPSHOTS, snapshot, self.database.seal_of_event(state.event))
         except OSError as error:
             raise StoreError(f"no snapshot could be written: {error}; the memories themselves are safe") from error
-        image.weight = 0
-        numbers = image.records.numbers[image.records.alive]
-        self._database.trim(image.at, lambda gone: bool(np.isin(gone, numbers).any()))
-        if image.records.mostly_empty:
-            # Places are never given out again, so an image of which most has gone is read anew; whoever reads keeps the old.
-            self._image = Image(self._identity, snapshots.read(path, self._scorer))
+        state.weight = 0
+        numbers = state.records.numbers[state.records.alive]
+        self.database.trim(state.event, lambda ended: bool(np.isin(ended, numbers).any()))
+        if state.records.mostly_removed:
+            # Places are used once, so the state is read again without those of removed memories. Readers keep the old one.
+            self._state = StoreState(self.identity, state.kind, snapshots.read(path, self._scorer))
 
-    def _snapshot_quietly(self, image: Image) -> None:
-        """The same where nobody asked for it: what fails is no reason for an operation to fail that has been done."""
+    def _try_snapshot(self, state: StoreState) -> None:
+        """Write a snapshot that the caller did not ask for: if it fails, the operation has succeeded all the same."""
         try:
-            self._snapshot(image)
+            self._snapshot(state)
         except StoreError as error:
-            image.weight = 0  # not again at every operation
-            warnings.warn(str(error), stacklevel=5)
+            state.weight = 0  # the next attempt comes after as much has been applied again
+            warnings.warn(str(error), stacklevel=6)
 
     def close(self) -> None:
-        """Write a snapshot if anything has changed, and let go of the files."""
-        with self._busy:
+        """Write a snapshot if anything was applied since the last one, and close the files. A fork only closes them."""
+        with self.lock:
             if not self._open:
                 return
-            image, self._open, self._image = self._image, False, None
+            state, self._open, self._state = self._state, False, None
             try:
-                mine = os.getpid() == self._owner  # neither a reader's nor a fork's, which writes nothing
-                if image is not None and (image.weight or image.waiting) and mine and self._last == image.at:
-                    self._snapshot_quietly(image)
+                is_writer = os.getpid() == self._writer_process
+                if state is not None and state.weight and is_writer and self._committed == state.event:
+                    self._try_snapshot(state)
             finally:
-                self._database.close()
-                if self._lock:
-                    self._lock.release()
+                self.database.close()
+                if self._owner_lock:
+                    self._owner_lock.release()
 
-    def __enter__(self) -> Self:
-        """The store itself."""
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """Close."""
-        self.close()
-
-
-def _checked_options(given: dict[str, Any]) -> dict[str, Any]:
-    """All options as plain data; an error for those that make no sense, before anything is made on the disk."""
-    kind = MemoryForest if "trees" in given else MemoryTree
-    return files.plain_options(kind(**given))
+    def abandon(self) -> None:
+        """Close the files as the end of the process would: no snapshot is written."""
+        with self.lock:
+            self._open, self._state = False, None
+            self.database.close()
+            if self._owner_lock:
+                self._owner_lock.release()
 
 
-def _checked_settings(settings: Any) -> dict[str, Any]:
-    """A copy of JSON data that the application wants kept."""
+def _checked_settings(settings: object) -> dict[str, Any]:
+    """A copy of the JSON data of an application. Raises `InvalidOption`."""
     try:
-        kept = msgpack.unpackb(msgpack.packb(settings))
+        copied = msgpack.unpackb(msgpack.packb(settings))
     except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidOption(f"settings are JSON data: {error}") from None
-    if not isinstance(kept, dict):
-        raise InvalidOption(f"settings are a mapping of JSON data, not {type(settings).__name__}")
-    return kept
+        raise InvalidOption(f"app_settings are JSON data: {error}") from None
+    if not isinstance(copied, dict):
+        raise InvalidOption(f"app_settings are a mapping of JSON data, not {type(settings).__name__}")
+    return copied

@@ -1,7 +1,7 @@
-"""Snapshots of the tree: a directory of plain .npy files and a manifest with a checksum for each.
+"""Snapshots of a store's state: a directory of .npy files, and a manifest with a checksum for each.
 
-A snapshot is written under another name, forced to the disk, and renamed: it is there whole or not at all. It is derived
-state; whoever deletes it loses time, not memories.
+A snapshot is written under another name, forced to the disk and renamed, so that it exists whole or not at all. It is derived
+from the database; deleting it costs time, not memories.
 """
 
 from __future__ import annotations
@@ -15,81 +15,68 @@ import shutil
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from memorytree import files
 from memorytree.errors import DamagedStore, InvalidOption
-from memorytree.forest import MemoryForest
-from memorytree.packing import packed_value, unpacked
+from memorytree.packing import pack, unpack
+from memorytree.store import tree_access
 from memorytree.store.records import Records
-from memorytree.tree import MemoryTree
+from memorytree.store.tree_access import MemoryTree
 
 FORMAT = 1
 MANIFEST = "manifest.json"
 UNFINISHED = ".part"
-ATTEMPTS = 20
+MAX_ATTEMPTS = 20
 
-
-class Positions(dict[int, int]):
-    """The place of each memory's record by id; notes which memories leave, whatever the reason."""
-
-    __slots__ = ("gone",)
-
-    def __init__(self, *given: Any):
-        super().__init__(*given)
-        self.gone: list[tuple[int, int]] = []
-
-    def __delitem__(self, id: int) -> None:
-        self.gone.append((id, self[id]))
-        super().__delitem__(id)
+Result = TypeVar("Result")
 
 
 class Snapshot(NamedTuple):
     """A tree and its records as they were after an event."""
 
-    at: int
+    event: int
     lineage: int
     tree: MemoryTree
     records: Records
-    settings: dict[str, Any] | None = None  # of the application; None in snapshots from before they were kept
+    app_settings: dict[str, Any] = {}  # for `repair`
 
 
-def path_for(folder: Path, at: int) -> Path:
-    """Where the snapshot after an event lies."""
-    return folder / f"{at:020d}"
+def path_of(folder: Path, event: int) -> Path:
+    """The directory of the snapshot after an event."""
+    return folder / f"{event:020d}"
 
 
 def found_in(folder: Path) -> list[tuple[int, Path]]:
     """The snapshots in a folder, newest first."""
     if not folder.is_dir():
         return []
-    there = [(int(path.name), path) for path in folder.iterdir() if path.name.isdigit() and path.is_dir()]
-    return sorted(there, reverse=True)
+    found = [(int(path.name), path) for path in folder.iterdir() if path.name.isdigit() and path.is_dir()]
+    return sorted(found, reverse=True)
 
 
-def write(folder: Path, snapshot: Snapshot, event: bytes) -> Path:
-    """Write a snapshot so that it survives a power cut, then let go of older ones. `event` is the seal of the last event."""
-    state = files.state_of(snapshot.tree)
-    state.pop("values")  # places in the records, which are numbered anew
-    arrays = {f"tree.{name}": array for name, array in state.pop("arrays", {}).items()}
-    state["options"] = files.plain_options(snapshot.tree)
-    arrays["tree"] = np.frombuffer(packed_value(state), np.uint8)
-    arrays["settings"] = np.frombuffer(packed_value(snapshot.settings), np.uint8)  # for `repair`
+def write(folder: Path, snapshot: Snapshot, seal: bytes) -> Path:
+    """Write a snapshot so that it survives a power cut, then remove older ones. `seal` is the seal of its event."""
+    state, tree_arrays = tree_access.tree_state(snapshot.tree)
+    arrays = {f"tree.{name}": array for name, array in tree_arrays.items()}
+    arrays["tree"] = np.frombuffer(pack(state), np.uint8)
+    arrays["settings"] = np.frombuffer(pack(snapshot.app_settings), np.uint8)
     arrays |= {f"records.{name}": array for name, array in snapshot.records.arrays().items()}
-    target = path_for(folder, snapshot.at)
+    target = path_of(folder, snapshot.event)
     part = target.with_name(target.name + UNFINISHED)
     folder.mkdir(exist_ok=True)
-    remove_all_but(folder, keep=None if not target.exists() else target)
+    remove_others(folder, keep=target if target.exists() else None)
     part.mkdir()
     try:
-        sums = {
-            name: _write_file(part / f"{name}.npy", lambda file, a=array: np.save(file, a)) for name, array in arrays.items()
-        }
-        manifest = {"format": FORMAT, "at": snapshot.at, "event": event.hex(), "lineage": snapshot.lineage, "files": sums}
+        sums = {name: _write_array(part / f"{name}.npy", array) for name, array in arrays.items()}
+        manifest = {
+            "format": FORMAT, "event": snapshot.event, "seal": seal.hex(), "lineage": snapshot.lineage, "files": sums,
+        }  # fmt: skip
         text = json.dumps(manifest, indent=1).encode()
-        _write_file(part / MANIFEST, lambda file: file.write(b"%08x\n" % zlib.crc32(text) + text))
+        with _synced(part / MANIFEST) as file:
+            file.write(b"%08x\n" % zlib.crc32(text) + text)
         files.sync_directory(part)
         if target.exists():
             _remove(target)
@@ -98,12 +85,12 @@ def write(folder: Path, snapshot: Snapshot, event: bytes) -> Path:
     except BaseException:
         shutil.rmtree(part, ignore_errors=True)
         raise
-    remove_all_but(folder, keep=target)
+    remove_others(folder, keep=target)
     return target
 
 
-def remove_all_but(folder: Path, keep: Path | None) -> None:
-    """Remove what writing left unfinished and, if one is to be kept, all other snapshots."""
+def remove_others(folder: Path, keep: Path | None) -> None:
+    """Remove unfinished snapshots, and with `keep` all other snapshots."""
     for path in folder.iterdir():
         if path.name.endswith(UNFINISHED):
             shutil.rmtree(path, ignore_errors=True)
@@ -112,58 +99,67 @@ def remove_all_but(folder: Path, keep: Path | None) -> None:
 
 
 def _remove(path: Path) -> None:
-    """Remove a snapshot: nobody who looks for one finds half of it."""
+    """Remove a snapshot: renamed first, so that no reader finds a part of it."""
     part = path.with_name(f"{path.name}-{secrets.token_hex(2)}{UNFINISHED}")
     with contextlib.suppress(OSError):
         os.rename(path, part)
         shutil.rmtree(part, ignore_errors=True)
 
 
-def undisturbed(folder: Path, look: Callable[[], Any], suffices: Callable[[Any], bool] = lambda seen: False) -> Any:
-    """What comes of looking at snapshots: if it does not suffice, once no other process has written one meanwhile."""
-    for _ in range(ATTEMPTS):
-        there = found_in(folder)
+def with_stable_snapshots(
+    folder: Path, read: Callable[[], Result], is_final: Callable[[Result], bool] = lambda result: False
+) -> Result:
+    """The result of reading snapshots, read again while another process replaces them, unless the result is final."""
+    for _ in range(MAX_ATTEMPTS):
+        found = found_in(folder)
         try:
-            seen = look()
+            result = read()
         except OSError:
-            if there == found_in(folder):
+            if found == found_in(folder):
                 raise
             continue
-        if suffices(seen) or there == found_in(folder):
-            return seen
-    return look()
+        if is_final(result) or found == found_in(folder):
+            return result
+    return read()
 
 
-class _Summed:
-    """A file that knows the checksum of what was written to it."""
+@contextlib.contextmanager
+def _synced(path: Path) -> Iterator[io.BufferedWriter]:
+    """A new file that is forced to the disk at the end."""
+    with open(path, "xb") as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
 
-    def __init__(self, file: Any):
+
+class _ChecksumWriter:
+    """A file that sums up what is written to it."""
+
+    def __init__(self, file: io.BufferedWriter):
         self._file = file
         self.bytes = self.sum = 0
 
-    def write(self, data: Any) -> int:
+    def write(self, data: bytes | memoryview) -> int:
         self._file.write(data)
         self.sum = zlib.crc32(data, self.sum)
         self.bytes += memoryview(data).nbytes
         return memoryview(data).nbytes
 
 
-def _write_file(path: Path, fill: Any) -> list[int]:
-    """Write a file and force it to the disk: its length and checksum."""
-    with open(path, "xb") as file:
-        summed = _Summed(file)
-        fill(summed)
-        file.flush()
-        os.fsync(file.fileno())
-    return [summed.bytes, summed.sum]
+def _write_array(path: Path, array: np.ndarray) -> list[int]:
+    """Write an array to a file: the length of the file and its checksum."""
+    with _synced(path) as file:
+        writer = _ChecksumWriter(file)
+        np.save(writer, array)  # type: ignore[arg-type]  # NumPy asks of a file only that it has `write`
+    return [writer.bytes, writer.sum]
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
-    """The manifest of a snapshot; `DamagedStore` if it is not whole."""
+    """The manifest of a snapshot. Raises `DamagedStore`."""
     try:
         sum, _, text = (path / MANIFEST).read_bytes().partition(b"\n")
         if int(sum, 16) != zlib.crc32(text) or sum != b"%08x" % zlib.crc32(text):
-            raise ValueError("its checksum does not fit")
+            raise ValueError("its checksum does not match")
         manifest = json.loads(text)
     except (OSError, ValueError) as error:
         raise DamagedStore(f"{path / MANIFEST} is damaged: {error}") from None
@@ -172,23 +168,23 @@ def read_manifest(path: Path) -> dict[str, Any]:
     return dict(manifest)
 
 
-def damage(path: Path) -> Iterator[str]:
-    """What is wrong with the files of a snapshot. Nothing is, if a writer has removed it meanwhile."""
+def damage_in(path: Path) -> Iterator[str]:
+    """What is wrong with the files of a snapshot; nothing if a writer has removed it meanwhile."""
     try:
         manifest = read_manifest(path)
         for name, (length, sum) in manifest["files"].items():
-            _read_file(path / f"{name}.npy", length, sum)
+            _read_array(path / f"{name}.npy", length, sum)
     except DamagedStore as error:
         if path.exists():
             yield str(error)
 
 
-def _read_file(path: Path, length: int, sum: int, mapped: bool = False) -> np.ndarray:
-    """The array in a file whose checksum fits."""
+def _read_array(path: Path, length: int, sum: int, mapped: bool = False) -> np.ndarray:
+    """The array in a file. Raises `DamagedStore` if its checksum does not match."""
     try:
-        data: Any = np.memmap(path, np.uint8, "r") if mapped else np.fromfile(path, np.uint8)
-        if len(data) != length or zlib.crc32(data) != sum:
-            raise ValueError("its checksum does not fit")
+        data: np.ndarray = np.memmap(path, np.uint8, "r") if mapped else np.fromfile(path, np.uint8)
+        if len(data) != length or zlib.crc32(data) != sum:  # type: ignore[arg-type]  # an array of bytes is a buffer
+            raise ValueError("its checksum does not match")
         head = io.BytesIO(data[:65536].tobytes())
         major, _ = np.lib.format.read_magic(head)
         reader = np.lib.format.read_array_header_1_0 if major == 1 else np.lib.format.read_array_header_2_0
@@ -198,33 +194,27 @@ def _read_file(path: Path, length: int, sum: int, mapped: bool = False) -> np.nd
         raise DamagedStore(f"{path} is damaged: {error}") from None
 
 
-def read(path: Path, scorer: Any = None) -> Snapshot:
-    """Read a snapshot; every byte of it is checked. `DamagedStore` if it is not whole."""
+def read(path: Path, scorer: object = None) -> Snapshot:
+    """Read a snapshot; the checksums of all files are compared.
+
+    Raises:
+        DamagedStore: a file is damaged or missing, or the files do not make a tree.
+        InvalidOption: the tree has a scorer of the user's own, which was not given.
+    """
     manifest = read_manifest(path)
     arrays = {
-        name: _read_file(path / f"{name}.npy", length, sum, mapped=name == "records.values")
+        name: _read_array(path / f"{name}.npy", length, sum, mapped=name == "records.values")
         for name, (length, sum) in manifest["files"].items()
     }
     try:
-        state = unpacked(arrays.pop("tree").tobytes())
-        settings = unpacked(arrays.pop("settings").tobytes()) if "settings" in arrays else None
+        state = unpack(arrays.pop("tree").tobytes())
+        settings = unpack(arrays.pop("settings").tobytes())
         records = Records({n.removeprefix("records."): a for n, a in arrays.items() if n.startswith("records.")})
-        ids = records.ids.tolist()
-        # Where ids and places are the same, so are the objects: a query then has one fewer to fetch for each hit.
-        places = ids if np.array_equal(records.ids, np.arange(len(ids))) else range(len(ids))
-        state["values"] = Positions(zip(ids, places, strict=True))
+        places = dict(zip(records.ids.tolist(), range(len(records)), strict=True))
         inside = {name.removeprefix("tree."): array for name, array in arrays.items() if name.startswith("tree.")}
-        if inside:
-            state["arrays"] = inside
-        if state["options"]["scorer"] == files.OWN:
-            if scorer is None:
-                raise InvalidOption(f"{path} has a scorer of its own: give it with scorer=")
-            state["options"]["scorer"] = scorer
-        kind = MemoryForest if state["options"]["trees"] else MemoryTree
-        tree = kind.__new__(kind)
-        files.restore(tree, state, is_sealed=True)
+        tree = tree_access.tree_from_state(state, inside, places, scorer)
     except InvalidOption:
         raise
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise DamagedStore(f"{path} does not hold a whole tree: {error}") from error
-    return Snapshot(manifest["at"], manifest["lineage"], tree, records, settings)
+    return Snapshot(manifest["event"], manifest["lineage"], tree, records, settings)

@@ -1,83 +1,91 @@
-"""Receipts as tokens: all that learning needs to know of a query, in one string with a checksum.
+"""Receipts of a store: all that learning needs of a query, as one string with a checksum.
 
-A query therefore writes nothing; the reward may come back tomorrow, from another process, and brings what is needed along.
+A query therefore writes nothing; its reward may come later and from another process.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+from dataclasses import astuple, dataclass
 from hashlib import blake2b
-from typing import Any, NamedTuple
 
 import msgpack
-import numpy as np
 
-from memorytree.engine.search import ACTION, BRANCH, EXPLORED, EXPLORED_GENERATION
 from memorytree.errors import InvalidReceipt
-from memorytree.hits import blank_trace
+from memorytree.store import tree_access
 
 FORMAT = 1
-DECISION = (BRANCH, EXPLORED, EXPLORED_GENERATION, ACTION)  # as much of the engine's trace as learning needs
+CHECKSUM_BYTES, DIGEST_BYTES = 8, 16
+LARGEST_ID = 2**62
 
 
-class Question(NamedTuple):
-    """A query as learning sees it: key, hits, and what was decided by chance."""
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """A query to a store and its answer, as far as learning needs them. `str` gives the token that `parse` reads.
 
+    Attributes:
+        store: the identity of the store.
+        nonce: tells equal queries apart.
+        key: the bytes of the key; none if the store held no memories.
+        ids: the ids of the hits.
+        decision: what exploration decided; see `tree_access.DECISION`.
+        lineage: which tree decided. The nodes of a tree that was rebuilt since are other nodes.
+    """
+
+    store: bytes
+    nonce: bytes
     key: bytes
     ids: list[int]
     decision: list[int]
-    lineage: int  # which tree decided: nodes of one that was rebuilt since mean nothing
+    lineage: int
 
-    def trace(self, lineage: int) -> np.ndarray:
-        """The engine's trace, or a blank one if the tree has been rebuilt since."""
-        trace = blank_trace(0)
-        if lineage == self.lineage:
-            trace[list(DECISION)] = self.decision
-        return trace
-
-    def packed(self) -> bytes:
-        """As bytes."""
-        return bytes(msgpack.packb(list(self)))
+    def to_bytes(self) -> bytes:
+        """The receipt as bytes."""
+        return bytes(msgpack.packb([FORMAT, *astuple(self)]))
 
     @classmethod
-    def unpacked(cls, data: bytes) -> Question:
-        """What `packed` made."""
-        return cls(*msgpack.unpackb(data))
-
-
-def issue(store: bytes, nonce: bytes, question: Question) -> str:
-    """The token of a question to a store. The nonce tells equal questions apart."""
-    body = msgpack.packb([FORMAT, store, nonce, question.packed()])
-    return base64.urlsafe_b64encode(body + _checksum(body)).decode().rstrip("=")
-
-
-def read(token: Any, store: bytes) -> tuple[bytes, Question]:
-    """(receipt, question) of a token, `receipt` being what it is known by; `InvalidReceipt` if it is not of this store."""
-    if not isinstance(token, str):
-        raise InvalidReceipt(f"a receipt id is a string, not {type(token).__name__}")
-    try:
-        data = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
-        body, checksum = data[:-8], data[-8:]
-        if checksum != _checksum(body):
-            raise ValueError("its checksum does not fit")
-        number, issuer, _, inner = msgpack.unpackb(body)
+    def from_bytes(cls, data: bytes) -> Receipt:
+        """The receipt that `to_bytes` wrote. Raises `ValueError` or `TypeError` where it is not valid."""
+        number, *fields = msgpack.unpackb(data)
         if number != FORMAT:
             raise ValueError(f"it has format {number}, this version reads {FORMAT}")
-        question = Question.unpacked(inner)
-        decision = np.array(question.decision, np.int64)
-        if not isinstance(question.ids, list) or any(type(id) is not int or not 0 <= id < 2**62 for id in question.ids):
-            raise ValueError("its ids are none")
-        if not isinstance(question.key, bytes) or type(question.lineage) is not int:
+        receipt = cls(*fields)
+        if not isinstance(receipt.ids, list) or any(type(id) is not int or not 0 <= id < LARGEST_ID for id in receipt.ids):
+            raise ValueError("its ids are not valid")
+        if not all(isinstance(data, bytes) for data in (receipt.store, receipt.nonce, receipt.key)):
             raise ValueError("it has no key")
-        if decision.shape != (len(DECISION),) or decision[0] not in (0, 1, 2):
-            raise ValueError("its decision is none")
-    except (ValueError, TypeError, OverflowError, binascii.Error, msgpack.UnpackException) as error:
-        raise InvalidReceipt(f"not a receipt id: {error}") from None
-    if issuer != store:
-        raise InvalidReceipt("this receipt id comes from another store")
-    return blake2b(body, digest_size=16).digest(), question
+        if type(receipt.lineage) is not int or not tree_access.is_decision(receipt.decision):
+            raise ValueError("its decision is not valid")
+        return receipt
+
+    @property
+    def digest(self) -> bytes:
+        """Identifies the receipt in the database."""
+        return blake2b(self.to_bytes(), digest_size=DIGEST_BYTES).digest()
+
+    def __str__(self) -> str:
+        data = self.to_bytes()
+        return base64.urlsafe_b64encode(data + _checksum(data)).decode().rstrip("=")
+
+    @classmethod
+    def parse(cls, token: object) -> Receipt:
+        """The receipt of a token.
+
+        Raises:
+            InvalidReceipt: the token was not made by `str` of a receipt, or was changed.
+        """
+        if not isinstance(token, str):
+            raise InvalidReceipt(f"a receipt is what a query returned, or its token, not {type(token).__name__}")
+        try:
+            data = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
+            content, checksum = data[:-CHECKSUM_BYTES], data[-CHECKSUM_BYTES:]
+            if checksum != _checksum(content):
+                raise ValueError("its checksum does not match")
+            return cls.from_bytes(content)
+        except (ValueError, TypeError, OverflowError, binascii.Error, msgpack.UnpackException) as error:
+            raise InvalidReceipt(f"not a receipt: {error}") from None
 
 
-def _checksum(body: bytes) -> bytes:
-    return blake2b(body, digest_size=8).digest()
+def _checksum(data: bytes) -> bytes:
+    return blake2b(data, digest_size=CHECKSUM_BYTES).digest()

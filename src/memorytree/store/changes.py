@@ -1,0 +1,111 @@
+"""Operations of a store as changes: the rows that they write, with their numbers and seals."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Mapping, Sequence
+
+from memorytree import options
+from memorytree.errors import ConflictingReward, InvalidKey, InvalidOption, InvalidReward
+from memorytree.store import tree_access
+from memorytree.store.inputs import NewMemories, check_metadata, pack_metadata
+from memorytree.store.schema import Change, Memory, Observation, Reward, RewardedQuery
+from memorytree.store.session import Session
+from memorytree.store.state import key_kind_in
+from memorytree.store.tokens import Receipt
+from memorytree.store.tree_access import NO_ID, RewardResult
+
+
+def insert(session: Session, new: NewMemories) -> list[int]:
+    """Insert memories and return their ids. The caller is in `session.writing`, as for all functions here."""
+    state, event, totals = session.state(), session.next_event, session.totals
+    kind = key_kind_in(session.facts) or new.kind
+    if kind != new.kind:
+        raise InvalidKey(f"this store holds {kind[0]} keys of dimension {kind[1]}, not {new.kind[0]} of {new.kind[1]}")
+    ids, next_id = _assign_ids(new.ids, totals.next_id)
+    leaving, passing = tree_access.plan_evictions(state.tree, ids)
+    first = totals.next_record
+    columns = (new.keys, new.values, new.metadata, new.labels, new.features, new.times)
+    rows = [
+        Memory.sealed(first + i, id, *fields, *times, event)
+        for i, (id, *fields, times) in enumerate(zip(ids, *columns, strict=True))
+    ]
+    ended = state.ended(leaving)
+    ended += [rows[position].ended() for position in passing]
+    facts = {} if "keys" in session.facts else {"keys": list(kind)}
+    session.commit(Change("insert", [first, first + len(ids) - 1], memories=rows, ended=ended, next_id=next_id, facts=facts))
+    return ids
+
+
+def _assign_ids(ids: Sequence[int], next_id: int) -> tuple[list[int], int]:
+    """The ids of new memories, the next free ones in place of NO_ID; and the next free id after them."""
+    assigned = []
+    for id in ids:
+        assigned.append(next_id if id == NO_ID else id)
+        next_id = max(next_id, assigned[-1] + 1)
+    if next_id - 1 > options.LARGEST_ID:
+        raise InvalidOption("ids go up to 2**61, which a memory has or had: give the next ones an id that is free")
+    return assigned, next_id
+
+
+def update_metadata(session: Session, id: int, metadata: object, *, replace: bool) -> None:
+    """Set metadata of a present memory."""
+    state = session.state()
+    place = state.tree.get(id)
+    changed = check_metadata(metadata)
+    if not replace:
+        changed = {**state.records.metadata(place), **changed}
+    old = state.records.ended(place)
+    [row] = session.database.memories(old.record, old.record)
+    rewritten = [row.with_metadata(pack_metadata(changed))]
+    session.commit(Change("update_metadata", [old.record], rewritten=rewritten, replaced_seals=[old.seal]))
+
+
+def rewards_by_id(ids: Sequence[int], rewards: object) -> dict[int, float]:
+    """The observed rewards of hits by id, from a list with one for each hit or from a mapping by id.
+
+    >>> rewards_by_id([4, 7], [1.0, None]), rewards_by_id([4, 7], {7: 0.5})
+    ({4: 1.0}, {7: 0.5})
+    """
+    given: Iterable[int] = rewards if isinstance(rewards, Mapping) else ids
+    values = rewards.values() if isinstance(rewards, Mapping) else rewards
+    checked = options.rewards_for(len(rewards) if isinstance(rewards, Mapping) else len(ids), values).tolist()
+    for id in given:
+        if id not in ids:
+            raise InvalidReward(f"memory {id!r} is not among the hits of this receipt: {list(ids)}")
+    return {int(id): reward for id, reward in zip(given, checked, strict=True) if not math.isnan(reward)}
+
+
+def reward(session: Session, given: Iterable[tuple[Receipt, dict[int, float]]]) -> RewardResult:
+    """Store rewards of queries, and learn from those that are new."""
+    now, event, totals = time.time(), session.next_event, session.totals
+    queries: list[RewardedQuery] = []
+    rewards: list[Reward] = []
+    observations = []
+    for receipt, observed in given:
+        digest = receipt.digest
+        number, known = session.database.rewards_of(digest) or (totals.next_query + len(queries), None)
+        new = _new_rewards(observed, known or {})
+        if not new:
+            continue
+        if known is None:
+            queries.append(RewardedQuery.sealed(number, digest, receipt.to_bytes(), event))
+        first = totals.next_reward + len(rewards)
+        rewards += [Reward.sealed(first + i, number, id, r + 0.0, now, event) for i, (id, r) in enumerate(new.items())]
+        observations.append(Observation(receipt, new))
+    if not observations:
+        return RewardResult(0, 0)
+    body = [totals.next_reward, totals.next_reward + len(rewards) - 1]
+    result: RewardResult = session.commit(
+        Change("reward", body, queries=queries, rewards=rewards, observations=observations)
+    )
+    return result
+
+
+def _new_rewards(observed: dict[int, float], known: dict[int, float]) -> dict[int, float]:
+    """The rewards that are not known yet. Raises `ConflictingReward` for another reward than the known one."""
+    for id, reward in observed.items():
+        if known.get(id, reward) != reward:
+            raise ConflictingReward(f"memory {id} of this receipt already has the reward {known[id]}, so not {reward}")
+    return {id: reward for id, reward in observed.items() if id not in known}

@@ -1,0 +1,149 @@
+"""Checks of what callers give with keys and values: labels, times, metadata and filters."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, TypeAlias
+
+import msgpack
+import numpy as np
+
+from memorytree import options
+from memorytree.errors import InvalidOption
+
+Metadata: TypeAlias = Mapping[str, str | int | float | bool | None]
+Where: TypeAlias = Mapping[str, object]
+Lifetime: TypeAlias = float | timedelta | None
+Times: TypeAlias = tuple[float, float | None]  # creation and expiry, in seconds since 1970
+NO_EXPIRY = math.inf
+MAX_LIFETIME, MAX_TIME = 1e12, 1e15
+
+
+@dataclass(slots=True)
+class NewMemories:
+    """A batch of memories for a store, one entry of each list for each memory, checked and as the database holds them."""
+
+    kind: tuple[str, int]
+    keys: list[bytes]
+    values: list[bytes]
+    ids: list[int]  # NO_ID: the next free one
+    features: list[bytes | None]
+    labels: Sequence[str | int | None]
+    metadata: list[bytes | None]
+    times: list[Times] = field(default_factory=list)
+
+
+def one_each(name: str, n: int, given: Any, shared: bool) -> Sequence[Any]:
+    """A list with one entry for each of n memories; with `shared`, or for None, all entries are `given`."""
+    if given is None or shared:
+        return [given] * n
+    given = options.listed(given)
+    if len(given) != n:
+        raise InvalidOption(f"{n} memories need {n} {name}, not {len(given)}")
+    return given
+
+
+def check_labels(labels: Iterable[str | int | None] | None, n: int) -> Sequence[str | int | None]:
+    """n labels that a tree takes and that the database can hold."""
+    if labels is None:
+        return [None] * n
+    labels = options.listed(labels)
+    options.codes_for(labels, n, {})
+    for label in labels:
+        if isinstance(label, str) and not _is_utf8(label):
+            raise InvalidOption(f"a label must be valid Unicode text, not {label!r:.80}")
+    if any(isinstance(label, int) and not -(2**63) <= label < 2**63 for label in labels):
+        raise InvalidOption("a label that is a number has at most 64 bits")
+    return [int(label) if isinstance(label, np.integer) else label for label in labels]
+
+
+def _is_utf8(text: str) -> bool:
+    """Whether a text can be encoded as UTF-8."""
+    return text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text)
+
+
+def check_times(n: int, times: Sequence[tuple[float | None, float | None]]) -> list[Times]:
+    """Creation (None: now) and expiry of n memories."""
+    now = time.time()
+    pairs = one_each("times", n, times, False)
+    if not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
+        raise InvalidOption("times are pairs: when a memory was created, and when it expires")
+    return [(_moment(created, now), None if expires is None else _moment(expires, now)) for created, expires in pairs]
+
+
+def lifetimes(n: int, ttl: Lifetime | Sequence[Lifetime]) -> list[Times]:
+    """Creation and expiry of n memories that are stored now; `ttl` is one for all, or one for each."""
+    now = time.time()
+    if ttl is None or isinstance(ttl, numbers.Real | timedelta):
+        return [(now, expiry(now, ttl))] * n
+    return [(now, expiry(now, life)) for life in one_each("ttl", n, ttl, False)]
+
+
+def expiry(now: float, ttl: object) -> float | None:
+    """The time at which a memory with this lifetime expires."""
+    if ttl is None:
+        return None
+    seconds = ttl.total_seconds() if isinstance(ttl, timedelta) else ttl
+    return now + options.within("ttl", seconds, 0, MAX_LIFETIME)
+
+
+def _moment(given: float | None, default: float) -> float:
+    """A time in seconds since 1970, or a default. The database has no -0.0."""
+    return default if given is None else options.within("a time", given, -MAX_TIME, MAX_TIME) + 0.0
+
+
+def _native(value: Any) -> Any:
+    """A NumPy scalar as a Python scalar; other values as they are."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _is_plain(value: object) -> bool:
+    return value is None or isinstance(value, str | bool | int) or (isinstance(value, float) and math.isfinite(value))
+
+
+def pack_metadata(metadata: object) -> bytes | None:
+    """The metadata of one memory as bytes, None if there are none.
+
+    Raises:
+        InvalidOption: not a mapping from names to text, numbers, booleans or None.
+    """
+    if metadata is None:
+        return None
+    plain = check_metadata(metadata)
+    try:
+        return msgpack.packb(plain) if plain else None
+    except (OverflowError, ValueError) as error:
+        raise InvalidOption(f"metadata cannot be stored: {error}") from None
+
+
+def check_metadata(metadata: object) -> dict[str, Any]:
+    """Metadata as a dictionary of plain values. Raises `InvalidOption`."""
+    if not isinstance(metadata, Mapping):
+        raise InvalidOption(f"metadata is a mapping {{name: value}}, not {type(metadata).__name__}")
+    plain = {name: _native(value) for name, value in metadata.items()}
+    for name, value in plain.items():
+        if not isinstance(name, str) or not _is_plain(value):
+            raise InvalidOption(f"metadata maps names to text, numbers, booleans or None, not {name!r} to {value!r:.80}")
+    return plain
+
+
+def check_where(where: object) -> dict[str, list[Any]]:
+    """A filter as lists of the accepted values, by name. Raises `InvalidOption`."""
+    if where is None:
+        return {}
+    if not isinstance(where, Mapping):
+        raise InvalidOption(f'where is a mapping such as {{"user": "u17"}}, not {type(where).__name__}')
+    lists = {}
+    for name, accepted in where.items():
+        values = [_native(value) for value in (accepted if isinstance(accepted, list | tuple | set | frozenset) else [accepted])]
+        if not isinstance(name, str) or not all(map(_is_plain, values)):
+            raise InvalidOption(
+                f"where maps names to text, numbers, booleans, None, or a list of these, not {name!r}: {accepted!r:.80}"
+            )
+        lists[name] = values
+    return lists
