@@ -123,6 +123,6 @@ def test_deep_nesting_is_refused_or_stored(run, tmp_path):
         memorytree.open(tmp_path / name, seed=0).close()
     with memorytree.open(tmp_path / "one") as one, memorytree.open(tmp_path / "two") as two:
         one.insert([1.0], deep)
-        one.export(tmp_path / "deep.jsonl")
-        two.import_(tmp_path / "deep.jsonl")
+        one.export_jsonl(tmp_path / "deep.jsonl")
+        two.import_jsonl(tmp_path / "deep.jsonl")
         assert two[0] == deep

@@ -102,6 +102,17 @@ def test_filters_match_value_and_type():
         check()
 
 
+def test_update_metadata(memory):
+    memory.update_metadata(1, {"number": 9, "checked": True})
+    assert memory.metadata(1) == {"number": 9, "name": "Bob", "checked": True}
+    assert memory.ids(where={"checked": True, "number": 9}) == [1]
+    memory.update_metadata(1, {"name": "Rob"}, replace=True)
+    assert memory.metadata(1) == {"name": "Rob"}
+    assert memory.recall("How does Bob go to work?", 1)[0].metadata == {"name": "Rob"}
+    with pytest.raises(UnknownId):
+        memory.update_metadata(99, {"name": "Rob"})
+
+
 def test_forget_removes_a_text(memory):
     assert memory.forget(3) == 1
     assert 3 not in memory

@@ -27,7 +27,7 @@ def stats(store: Store = DEFAULT_STORE, json: AsJson = False) -> None:
     import memorytree
 
     with status("measuring"), open_existing(memorytree.open, store, "r") as opened:
-        memories, figures, app_settings = len(opened), opened.stats(), opened.settings
+        memories, figures, app_settings = len(opened), opened.stats(), opened.app_settings
     size = _size_on_disk(store)
     if json:
         tree = asdict(figures) | {"levels": [asdict(level) for level in figures.levels]}
@@ -72,12 +72,12 @@ def plot(
     with status("drawing"), open_existing(memorytree.open, store, "r") as opened:
         names = _words_by_column(opened)
         if out is None:
-            picture = opened.draw(depth=depth, names=names)
+            picture = opened.plot(depth=depth, names=names)
         else:
             import matplotlib
 
             matplotlib.use("Agg")
-            opened.draw(True, depth=depth, names=names).figure.savefig(out, bbox_inches="tight", dpi=150)
+            opened.plot(True, depth=depth, names=names).figure.savefig(out, bbox_inches="tight", dpi=150)
     if out is not None:
         write_json({"file": str(out)}) if json else write(f"drew {out}")
     elif json:
@@ -88,7 +88,7 @@ def plot(
 
 def _words_by_column(opened: MemoryStore) -> dict[int, str] | None:
     """The words of a store for texts by their column; None for other stores."""
-    text_settings = opened.settings.get("text")
+    text_settings = opened.app_settings.get("text")
     if not isinstance(text_settings, dict) or "features" not in text_settings:
         return None
     from memorytree.text.features import feature_names, words_of
@@ -170,7 +170,7 @@ def export(
     import memorytree
 
     with open_existing(memorytree.open, store, "r") as opened:
-        exported = opened.export(jsonl_stdout() if file is None else file, progress=show_progress())
+        exported = opened.export_jsonl(jsonl_stdout() if file is None else file, progress=show_progress())
     if file is not None:
         summary = f"exported {counted(exported, 'memory', 'memories')} to {file}"
         write_json({"file": str(file), "exported": exported}) if json else write(summary)
@@ -197,5 +197,5 @@ def import_(
     if file is None and input.is_interactive():
         raise InvalidOption("give a file that export wrote, or pipe it in")
     with open_existing(memorytree.open, store) as opened:
-        imported = opened.import_(sys.stdin if file is None else file, progress=show_progress())
+        imported = opened.import_jsonl(sys.stdin if file is None else file, progress=show_progress())
     write_json({"imported": imported}) if json else write(f"imported {counted(imported, 'memory', 'memories')}")

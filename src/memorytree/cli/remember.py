@@ -154,7 +154,7 @@ def forget(
     if ids and where:
         raise InvalidOption("give either ids or --where, not both")
     with open_existing(memorytree.open, store) as opened:
-        chosen = list(ids) if ids else opened.matching(parse_filter(where))
+        chosen = list(ids) if ids else opened.ids(parse_filter(where))
         if len(chosen) > CONFIRM_ABOVE and not yes and not _confirmed(len(chosen), store):
             write_message("nothing was removed")
             raise typer.Exit(1)

@@ -25,10 +25,10 @@ def open_existing(opener: Callable[..., Opened], path: Path, mode: str = "w") ->
     Raises:
         StoreError: there is no store at the path.
     """
-    from memorytree.store.layout import check_directory
+    from memorytree.store.paths import check_directory
 
     try:
-        check_directory(path, make=False)
+        check_directory(path, create=False)
     except StoreError as error:
         raise StoreError(
             f'{error}; "memorytree init" creates a store, --store or MEMORYTREE_STORE names another directory'

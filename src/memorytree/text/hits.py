@@ -8,7 +8,7 @@ from typing import NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from memorytree.store import StoredHits
+from memorytree.store import Receipt, StoreHits
 
 MetadataValue = str | int | float | bool | None
 
@@ -56,7 +56,7 @@ class TextHits(Sequence[TextHit]):
         (array([1, 0]), array([0.83, 0.  ], dtype=float32))
     """
 
-    def __init__(self, hits: StoredHits):
+    def __init__(self, hits: StoreHits):
         self._ids = np.asarray(hits.ids, np.int64)
         self._scores = np.asarray(hits.scores, np.float32)
         columns = self._ids.tolist(), hits.values, self._scores.tolist(), hits.metadata
@@ -84,9 +84,9 @@ class TextHits(Sequence[TextHit]):
         return [hit.metadata for hit in self._hits]
 
     @property
-    def receipt(self) -> str:
+    def receipt(self) -> Receipt:
         """What `TextMemory.reward` needs to learn from this answer; `str(receipt)` can be stored or sent elsewhere."""
-        return self._stored.receipt_id
+        return self._stored.receipt
 
     def __len__(self) -> int:
         return len(self._hits)

@@ -6,24 +6,21 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any, Self, TypeVar, cast, overload
 
 import numpy as np
 
-from memorytree.errors import InvalidOption, InvalidReceipt, InvalidReward
+from memorytree.errors import InvalidOption, InvalidReward
 from memorytree.inspection import Explanation
-from memorytree.store import MemoryStore, exists, tokens
+from memorytree.store import MemoryStore, Receipt, exists
+from memorytree.store.inputs import Lifetime, Metadata, Where
 from memorytree.text.encoders import Encoder, Fingerprint, KeyMaker, VectorKeys, WordKeys, check_text
 from memorytree.text.hits import MetadataValue, TextHits
 from memorytree.writing import Learned
 
-Metadata = Mapping[str, MetadataValue]
-Where = Mapping[str, MetadataValue | Collection[MetadataValue]]
-Lifetime = float | timedelta
 Rewards = int | AbstractSet[int] | Mapping[int, float | None] | Sequence[float | None]
 
 Default = TypeVar("Default")
@@ -85,9 +82,9 @@ class TextMemory:
         options: dict[str, Any] = {"mode": mode, "durability": durability, "capacity": capacity, "seed": seed}
         if not exists(path):
             # An existing store keeps the options it was created with.
-            options |= {"settings": {"text": self._keys.fingerprint()}, **self._keys.store_options}
+            options |= {"app_settings": {"text": self._keys.fingerprint()}, **self._keys.store_options}
         self._store = MemoryStore(path, **options)
-        fingerprint = cast(Fingerprint | None, self._store.settings.get("text"))
+        fingerprint = cast(Fingerprint | None, self._store.app_settings.get("text"))
         if fingerprint is None or not self._keys.matches(fingerprint):
             self._store.close()
             reason = (
@@ -97,9 +94,7 @@ class TextMemory:
 
     # ---- writing
 
-    def remember(
-        self, text: str, metadata: Metadata | None = None, *, id: int | None = None, ttl: Lifetime | None = None
-    ) -> int:
+    def remember(self, text: str, metadata: Metadata | None = None, *, id: int | None = None, ttl: Lifetime = None) -> int:
         """Store a text.
 
         Args:
@@ -128,7 +123,7 @@ class TextMemory:
         metadata: Sequence[Metadata | None] | None = None,
         *,
         ids: Sequence[int | None] | None = None,
-        ttl: Lifetime | Sequence[Lifetime | None] | None = None,
+        ttl: Lifetime | Sequence[Lifetime] = None,
     ) -> list[int]:
         """Store several texts as one operation: all of them or, after an error, none.
 
@@ -157,6 +152,27 @@ class TextMemory:
         ids_given = self._store.insert_many(self._keys.keys(texts), texts, ids=ids, metadata=metadata, ttl=ttl)
         return [int(id) for id in ids_given]
 
+    def update_metadata(self, id: int, metadata: Metadata, *, replace: bool = False) -> None:
+        """Change the metadata of a text.
+
+        Args:
+            id: the id of the text.
+            metadata: the names to set; other names keep their values.
+            replace: remove all other names.
+
+        Raises:
+            UnknownId: no text has this id.
+            InvalidOption: the metadata is not as described for `remember`.
+
+        Example:
+            >>> with TextMemory() as memory:
+            ...     id = memory.remember("Ada likes tea", {"who": "Ada"})
+            ...     memory.update_metadata(id, {"checked": True})
+            ...     memory.metadata(id)
+            {'who': 'Ada', 'checked': True}
+        """
+        self._store.update_metadata(id, metadata, replace=replace)
+
     def forget(self, id: int | None = None, *, where: Where | None = None) -> int:
         """Remove a text by its id, or all texts with some metadata.
 
@@ -177,13 +193,9 @@ class TextMemory:
             >>> memory.forget(where={"draft": True}), memory.forget(2)
             (2, 1)
         """
-        if (id is None) == (where is None):
-            raise InvalidOption("forget takes either an id or where=")
-        ids = self.ids(where) if id is None else [id]
-        self._store.remove_many(ids)
-        return len(ids)
+        return self._store.remove(id, where=where)
 
-    def reward(self, receipt: TextHits | str, rewards: Rewards) -> Learned:
+    def reward(self, receipt: TextHits | Receipt | str, rewards: Rewards) -> Learned:
         """Report how useful recalled texts were, so that later answers are better.
 
         The first reward for a text of a receipt counts. The same reward again has no effect.
@@ -213,19 +225,16 @@ class TextMemory:
             >>> memory.recall("drizzle")[0].text
             'The umbrella is behind the door'
         """
-        if not isinstance(receipt, TextHits | str):
-            raise InvalidReceipt(f"reward takes hits, their receipt or its text, not {type(receipt).__name__}")
-        token = receipt if isinstance(receipt, str) else receipt.receipt
-        if isinstance(rewards, int | np.integer) and not isinstance(rewards, bool):
+        if isinstance(receipt, TextHits):
+            receipt = receipt.receipt
+        if isinstance(rewards, bool):
+            raise InvalidReward("rewards are numbers for the hits, or ids, not a bool")
+        if isinstance(rewards, int | np.integer):
             rewards = {int(rewards)}
         if isinstance(rewards, AbstractSet):
-            returned = tokens.read(token, self._store._identity)[1].ids
-            rewards = {**dict.fromkeys(returned, 0.0), **dict.fromkeys(rewards, 1.0)}
-        if isinstance(rewards, Mapping):
-            return self._store.reward(token, cast(Mapping[int, float], rewards))
-        if isinstance(rewards, str | bytes):
-            raise InvalidReward(f"rewards are numbers in [0, 1], not {type(rewards).__name__}")
-        return self._store.update(token, rewards)
+            receipt = receipt if isinstance(receipt, Receipt) else Receipt.parse(receipt)
+            rewards = {**dict.fromkeys(receipt.ids, 0.0), **dict.fromkeys(rewards, 1.0)}
+        return self._store.reward(receipt, rewards)
 
     # ---- reading
 
@@ -299,7 +308,7 @@ class TextMemory:
             ...     memory.ids(), memory.ids(where={"who": "Bob"})
             ([0, 1], [1])
         """
-        return list(self._store.matching(where))
+        return self._store.ids(where)
 
     @overload
     def get(self, id: int) -> str | None: ...
