@@ -37,32 +37,32 @@ PACE = {"alone": 10}  # where hardly anything but lone insertions is done, more 
 
 def keys_of(store, rows):
     """Rows as keys of the kind that a store takes."""
-    if store.settings["kind"] != "terms":
+    if store.app_settings["kind"] != "terms":
         return rows
     return [{f"word {int(10 * number) % 40}": abs(float(number)) + 0.1 for number in row} for row in rows]
 
 
 def open_for_writing(path: Path, kind: str, **how):
     """The store of a kind."""
-    return memorytree.open(path, settings={"kind": kind}, **how, **KINDS[kind])
+    return memorytree.open(path, app_settings={"kind": kind}, **how, **KINDS[kind])
 
 
 def operate(store, seed: int) -> None:
     """Do the next operation; which one depends only on the seed and on what the store holds."""
-    chance = np.random.default_rng([seed, store.operations])
+    chance = np.random.default_rng([seed, store.version])
     what = chance.choice(["insert", "many", "replace", "remove", "reward", "tidy"], p=[0.35, 0.15, 0.1, 0.15, 0.2, 0.05])
-    if store.settings["kind"] == "alone":
-        what = "most" if store.operations % 150 == 149 else "insert"
+    if store.app_settings["kind"] == "alone":
+        what = "most" if store.version % 150 == 149 else "insert"
     # Insertions one after another wait to be taken in, so only other operations look what is there.
     ids = [] if what in ("insert", "many") else list(store)
     [key] = keys_of(store, chance.normal(size=(1, DIMENSIONS)).astype(np.float32))
     if what in ("remove", "reward", "replace") and not ids:
         what = "insert"
     if what == "insert":
-        store.insert(key, {"number": store.operations}, metadata={"parity": store.operations % 2})
+        store.insert(key, {"number": store.version}, metadata={"parity": store.version % 2})
     elif what == "many":
         keys = keys_of(store, chance.normal(size=(20, DIMENSIONS)).astype(np.float32))
-        labels = [row % 3 if row % 2 else None for row in range(20)] if store.operations % 2 else None
+        labels = [row % 3 if row % 2 else None for row in range(20)] if store.version % 2 else None
         store.insert_many(keys, [f"row {row}" for row in range(20)], labels=labels, metadata={"parity": None})
     elif what == "most":
         store.remove_many(ids[:-10])
@@ -71,32 +71,32 @@ def operate(store, seed: int) -> None:
     elif what == "remove":
         store.remove(ids[chance.integers(len(ids))])
     elif what == "reward":
-        hits = store.query(key, k=3, explore=0.5, draw=store.operations)
-        store.update(hits, chance.random(len(hits)).round(2).tolist())
-    elif store.operations % 2:
+        hits = store.query(key, k=3, explore=0.5, exploration_seed=store.version)
+        store.reward(hits, chance.random(len(hits)).round(2).tolist())
+    elif store.version % 2:
         store.reroute(3)
     else:
-        store.learn()
+        store.refit()
 
 
 def write_until_killed(path: Path, kind: str, seed: int, pipe: int) -> None:
     """The child: operate, acknowledge, and now and then tidy up, until the end."""
     connection.COMMITS_BEFORE_LONG_LOG = connection.HELD_PAGES = 5  # soon enough for kills to meet it
     store = open_for_writing(path, kind)
-    store._database._connection.execute("PRAGMA wal_autocheckpoint = 20")  # the same for the log that begins anew
+    store._session.database._connection.execute("PRAGMA wal_autocheckpoint = 20")  # the same for the log that begins anew
     pace = PACE.get(kind, 1)
     while True:
         operate(store, seed)
         os.write(pipe, b".")
-        if store.operations % (17 * pace) == 0:
+        if store.version % (17 * pace) == 0:
             store.checkpoint()
-        if store.operations % (101 * pace) == 0:
+        if store.version % (101 * pace) == 0:
             store.compact()
 
 
 def contents(store) -> dict:
     """All that a store is, so that two can be compared, bit by bit; when something was stored does not count."""
-    state = files.state_of(store._current().tree)
+    state = files.state_of(store._session.state().tree)
     state.pop("values")
     arrays = state.pop("arrays", {})
     for name in list(arrays):
@@ -152,26 +152,26 @@ def run(kills: int, kind: str = "paper", seed: int = 0, report=lambda line: None
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "store"
         twin = open_for_writing(Path(folder) / "twin", kind, durability="normal")
-        while twin.operations < 40:  # kernels are compiled before anybody forks
+        while twin.version < 40:  # kernels are compiled before anybody forks
             operate(twin, seed)
         contents(twin)
         twin.close()
         twin = open_for_writing(Path(folder) / "second twin", kind, durability="normal")
         for kill in range(1, kills + 1):
-            least = twin.operations + kill_once(path, kind, seed, chance)
+            least = twin.version + kill_once(path, kind, seed, chance)
             with memorytree.open(path, mode="r") as store:
-                assert least <= store.operations <= least + 1, f"{least} acknowledged, {store.operations} there"
-                while twin.operations < store.operations:
+                assert least <= store.version <= least + 1, f"{least} acknowledged, {store.version} there"
+                while twin.version < store.version:
                     operate(twin, seed)
-                check_tree(store._current().tree)
+                check_tree(store._session.state().tree)
                 mine, other = contents(store), contents(twin)
                 for part, content in mine.items():
                     assert content == other[part], f"after kill {kill}: not the same {part}"
             if kill % 10 == 0 or kill == kills:
                 damage = doctor.verify(path)
                 assert damage.ok, damage
-                report(f"{kind}: {kill:,} kills, {twin.operations:,} operations acknowledged, nothing lost")
-        done = twin.operations
+                report(f"{kind}: {kill:,} kills, {twin.version:,} operations acknowledged, nothing lost")
+        done = twin.version
         twin.close()
     return done
 

@@ -54,7 +54,7 @@ def operations(store):
         "insert_many": lambda: store.insert_many([KEY] * 50, range(50)),
         "replace": lambda: store.insert(KEY, "another", id=first),
         "remove": lambda: store.remove(first),
-        "reward": lambda: store.update(hits, [1.0] * len(hits)),
+        "reward": lambda: store.reward(hits, [1.0] * len(hits)),
         "checkpoint": store.checkpoint,
         "compact": store.compact,
         "backup": lambda: store.backup(store.path.parent / f"backup {os.urandom(4).hex()}"),
@@ -98,7 +98,7 @@ def fail_each_call(folder: Path, disk: FaultyDisk, kind: str, name: str, every: 
         failures += failed
         if failed:
             assert contents(store) == before, f"{name} with {kind} at call {calls} changed the store"
-            store.reward(store.query(KEY).receipt_id, {})  # changes nothing, but reads
+            store.reward(store.query(KEY).receipt, {})  # changes nothing, but reads
             operation()  # the disk is well again: so is the store
         after = contents(store)
         assert store.verify().ok

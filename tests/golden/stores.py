@@ -55,12 +55,17 @@ def answers(store, key_of):
         "explored": [answer(store.query(key, k=3, explore=0.9, exploration_seed=i)) for i, key in enumerate(keys)],
         "matrix": [matrix.ids, matrix.scores, filtered.ids, filtered.scores, filtered.values],
         "scores": store.score(keys[0], [0, 5, 12345]),
-        "explanation": [(c.hit, list(c.parts)) for c in store.explain(keys[0], 3, beam=2).candidates],
+        "explanation": [(c.hit, _parts(c)) for c in store.explain(keys[0], 3, beam=2).candidates],
         "metadata": [store.metadata(id) for id in list(store)[:10]],
         "values": [store[id] for id in list(store)[:10]],
         "key": _plain_key(store.key(next(iter(store)))),
     }
     return as_plain(found)
+
+
+def _parts(candidate):
+    """Parts of a score. Their last digit depends on the order of a set of strings, and so on Python's hash seed."""
+    return [(name, round(part, 9)) for name, part in candidate.parts]
 
 
 def _plain_key(key):

@@ -94,25 +94,25 @@ def test_what_was_learned_is_learned_again(tmp_path):
         store.insert_many(X, range(100))
         for _ in range(3):
             found = store.query_many(X, k=5)
-            store.update_many(found, (found.ids % 2).astype(float))
-        rewards, lessons = store.verify().rewards, store._current().tree._core.space.lessons
+            store.reward_many(found, (found.ids % 2).astype(float))
+        rewards, lessons = store.verify().rewards, store._session.state().tree._core.space.lessons
     assert lessons > 0
     repair(tmp_path / "store")
     with memorytree.open(tmp_path / "store") as store:
         assert store.verify().rewards == rewards
-        assert store._current().tree._core.space.lessons == lessons
+        assert store._session.state().tree._core.space.lessons == lessons
 
 
 def test_an_emptied_database_is_left_as_it_is_and_repaired_from_the_snapshot(tmp_path):
     path = tmp_path / "store"
-    with memorytree.open(path, seed=7, scorer="cosine", settings={"app": 1}) as store:
+    with memorytree.open(path, seed=7, scorer="cosine", app_settings={"app": 1}) as store:
         store.insert_many(matrix(20), range(20))
     (path / DATABASE).write_bytes(b"")
     with pytest.raises(DamagedStore, match="snapshot"):
         memorytree.open(path)
     done = repair(path)
     assert (done.memories, done.from_snapshot) == (20, 20)
-    with memorytree.open(path, seed=7, scorer="cosine", settings={"app": 1}) as store:
+    with memorytree.open(path, seed=7, scorer="cosine", app_settings={"app": 1}) as store:
         assert len(store) == 20
 
 

@@ -82,12 +82,12 @@ class StoreAgainstDictionary(RuleBasedStateMachine):
     @precondition(lambda self: self.model)
     @rule(key=KEYS, k=st.integers(1, 5), rewards=st.lists(st.sampled_from([0.0, 0.25, 1.0]), min_size=5, max_size=5))
     def query_and_reward(self, key, k, rewards):
-        mine, other = self.store.query(key, k, explore=0.5, draw=k), self.twin.query(key, k, explore=0.5, draw=k)
+        mine, other = self.store.query(key, k, explore=0.5, exploration_seed=k), self.twin.query(key, k, explore=0.5, exploration_seed=k)
         assert (mine.ids, mine.values, mine.scores) == (other.ids, other.values, other.scores)
         assert all(self.model[id][1] == value for id, value in zip(mine.ids, mine.values, strict=True))
         given = dict(zip(mine.ids, rewards, strict=False))
-        assert self.store.reward(mine.receipt_id, given) == self.twin.reward(other.receipt_id, given)
-        self.receipts.append((mine.receipt_id, given))
+        assert self.store.reward(mine.receipt, given) == self.twin.reward(other.receipt, given)
+        self.receipts.append((mine.receipt, given))
 
     @precondition(lambda self: self.receipts)
     @rule(data=st.data())
@@ -129,7 +129,7 @@ class StoreAgainstDictionary(RuleBasedStateMachine):
     def reopen_without_snapshot(self):
         # As after a crash: nothing but what the database holds.
         lock, self.store._lock = self.store._lock, None
-        self.store._database.close()
+        self.store._session.database.close()
         lock.release()
         self.store = memorytree.open(self.folder / "store", durability="normal")
 
@@ -143,7 +143,7 @@ class StoreAgainstDictionary(RuleBasedStateMachine):
             assert self.store[id] == value
             assert self.store.key(id).tolist() == key
             assert self.store.metadata(id) == metadata
-        check_tree(self.store._current().tree)
+        check_tree(self.store._session.state().tree)
 
     def teardown(self):
         if hasattr(self, "store"):
@@ -167,9 +167,9 @@ def test_an_expired_memory_is_never_returned(tmp_path, monkeypatch):
         short = store.insert([1.0], "short", ttl=10)
         long = store.insert([2.0], "long", ttl=100)
         ever = store.insert([3.0], "ever")
-        assert store.query([1.0], k=3).ids == [short, long, ever]
+        assert store.query([1.0], k=3).ids.tolist() == [short, long, ever]
         clock[0] = 1011
-        assert store.query([1.0], k=3).ids == [long, ever]
+        assert store.query([1.0], k=3).ids.tolist() == [long, ever]
         assert list(store) == [long, ever]
         assert len(store) == 2
         assert short not in store
@@ -177,6 +177,6 @@ def test_an_expired_memory_is_never_returned(tmp_path, monkeypatch):
         with pytest.raises(UnknownId):
             store[short]
         store.insert([4.0], "new")
-        assert short not in store._current().tree
+        assert short not in store._session.state().tree
         clock[0] = 1101
         assert store.query([1.0], k=3).values == ["ever", "new"]

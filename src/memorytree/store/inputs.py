@@ -76,12 +76,17 @@ def check_times(n: int, times: Sequence[tuple[float | None, float | None]]) -> l
     return [(_moment(created, now), None if expires is None else _moment(expires, now)) for created, expires in pairs]
 
 
-def lifetimes(n: int, ttl: Lifetime | Sequence[Lifetime]) -> list[Times]:
-    """Creation and expiry of n memories that are stored now; `ttl` is one for all, or one for each."""
+def lifetime(ttl: object) -> Times:
+    """Creation and expiry of a memory that is stored now."""
     now = time.time()
+    return now, expiry(now, ttl)
+
+
+def lifetimes(n: int, ttl: Lifetime | Sequence[Lifetime]) -> list[Times]:
+    """The same for n memories; `ttl` is one for all, or one for each."""
     if ttl is None or isinstance(ttl, numbers.Real | timedelta):
-        return [(now, expiry(now, ttl))] * n
-    return [(now, expiry(now, life)) for life in one_each("ttl", n, ttl, False)]
+        return [lifetime(ttl)] * n
+    return [lifetime(one) for one in one_each("ttl", n, ttl, False)]
 
 
 def expiry(now: float, ttl: object) -> float | None:

@@ -85,14 +85,12 @@ class Records:
         """Add the records of new memories; returns their places."""
         first = len(self)
         self._fresh += [memory.value for memory in memories]
-        rows = np.ones(len(memories), ROW)
-        rows["numbers"], rows["ids"] = [memory.record for memory in memories], [memory.id for memory in memories]
-        rows["seals"] = np.frombuffer(b"".join([memory.seal for memory in memories]), ">u8")
-        rows["created"] = [memory.created for memory in memories]
-        rows["expires"] = [NO_EXPIRY if memory.expires is None else memory.expires for memory in memories]
-        self.next_expiry = min(self.next_expiry, float(rows["expires"].min(initial=NO_EXPIRY)))
+        rows = [
+            (row.record, row.id, int.from_bytes(row.seal, "big"), row.created, _end(row.expires), True) for row in memories
+        ]
+        self.next_expiry = min(self.next_expiry, *(row[4] for row in rows))
         self._add_metadata(first, memories)
-        self._rows.extend(rows)
+        self._rows.extend(np.array(rows, ROW))
         return range(first, len(self))
 
     def _add_metadata(self, first: int, memories: Sequence[Memory]) -> None:
@@ -103,14 +101,20 @@ class Records:
                 places.setdefault(memory.metadata, []).append(place)
         for metadata, alike in places.items():
             for name, value in msgpack.unpackb(metadata).items():
-                self.columns.setdefault(name, MetadataColumn()).set(alike, value)
+                self._column(name).set(alike, value)
+
+    def _column(self, name: str) -> MetadataColumn:
+        """The column of a field, which is created if there is none."""
+        if name not in self.columns:
+            self.columns[name] = MetadataColumn()
+        return self.columns[name]
 
     def set_metadata(self, place: int, metadata: bytes | None, seal: bytes) -> None:
         """Replace the metadata at a place, and the seal of its row."""
         for column in self.columns.values():
             column.clear(place)
         for name, value in (msgpack.unpackb(metadata) if metadata else {}).items():
-            self.columns.setdefault(name, MetadataColumn()).set([place], value)
+            self._column(name).set([place], value)
         self._rows.array["seals"][place] = int.from_bytes(seal, "big")
 
     def remove(self, place: int) -> None:
@@ -176,3 +180,8 @@ class Records:
         arrays["bounds"] = np.concatenate([[0], np.cumsum([len(value) for value in values], dtype=np.int64)])
         arrays["values"] = np.frombuffer(b"".join(values), np.uint8)
         return arrays
+
+
+def _end(expires: float | None) -> float:
+    """The time of expiry as the records hold it."""
+    return NO_EXPIRY if expires is None else expires

@@ -29,6 +29,7 @@ from memorytree.store.inputs import (
     check_labels,
     check_times,
     check_where,
+    lifetime,
     lifetimes,
     one_each,
     pack_metadata,
@@ -299,7 +300,7 @@ class MemoryStore:
             kind, keys = tree_access.key_to_bytes(state.tree, x)
             given = tree_access.check_features(state.tree, x, None if features is None else [features], 1)
             ids, labels, packed = [options.id_to_give(id)], check_labels([label], 1), [pack(value)]
-            new = NewMemories(kind, keys, packed, ids, given, labels, [pack_metadata(metadata)], lifetimes(1, ttl))
+            new = NewMemories(kind, keys, packed, ids, given, labels, [pack_metadata(metadata)], [lifetime(ttl)])
             return changes.insert(self._session, new)[0]
 
     def insert_many(

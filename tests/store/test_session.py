@@ -1,0 +1,302 @@
+"""Readers, threads and other processes beside the one writer."""
+
+import ctypes
+import multiprocessing
+import os
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from pathlib import Path
+
+import pytest
+
+import memorytree
+from memorytree.errors import (
+    ReadOnlyStore,
+    StoreError,
+    StoreLocked,
+    UnknownId,
+)
+from memorytree.store import snapshots
+from tests.trees import matrix
+
+
+def test_a_second_writer_is_told_who_holds_the_store(store):
+    store.insert([1.0], "mine")
+    with pytest.raises(StoreLocked, match=f"process {os.getpid()}"):
+        memorytree.open(store.path)
+    program = "import sys, memorytree; memorytree.open(sys.argv[1])"
+    run = subprocess.run(
+        [sys.executable, "-c", program, str(store.path)],
+        env={**os.environ, "PYTHONPATH": str(Path(memorytree.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 1
+    assert f"process {os.getpid()}" in run.stderr
+    assert store.query([1.0]).values == ["mine"]
+
+
+def test_readers_follow_the_writer_and_cannot_write(tmp_path):
+    X = matrix(80)
+    with memorytree.open(tmp_path / "store", seed=0, durability="normal") as writer:
+        with pytest.raises(UnknownId), memorytree.open(tmp_path / "store", mode="r") as reader:
+            reader[0]
+        with memorytree.open(tmp_path / "store", mode="r") as reader:
+            for number, x in enumerate(X):
+                writer.insert(x, number)
+                if number % 9 == 0:
+                    writer.reward(writer.query(x, k=2), [1.0] * min(2, number + 1))
+                if number % 11 == 0:
+                    writer.remove(number)
+                if number % 23 == 0:
+                    writer.checkpoint()
+                if number % 5 == 0:
+                    assert list(reader) == list(writer)
+                    assert reader.query(x, k=3).ids == writer.query(x, k=3).ids
+            with pytest.raises(ReadOnlyStore):
+                reader.insert(X[0], "no")
+            # A reader that slept while the log was trimmed reads the new snapshot.
+            for x in X:
+                writer.insert(x, "more")
+            writer.checkpoint()
+            writer.insert(X[0], "last")
+            assert list(reader) == list(writer)
+        assert writer.verify().ok
+
+
+def _read_much(path, stop, failures):
+    try:
+        with memorytree.open(path, mode="r") as reader:
+            while not stop.is_set():
+                hits = reader.query([0.0, 0.0, 0.0, 0.0], k=5)
+                assert all(value == id for id, value in zip(hits.ids, hits.values, strict=True))
+    except BaseException as error:
+        failures.put(repr(error))
+        raise
+
+
+def test_readers_in_other_processes_see_whole_operations(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    stop, failures = context.Event(), context.Queue()
+    with memorytree.open(tmp_path / "store", seed=0, durability="normal") as writer:
+        writer.insert_many(matrix(50), range(50))
+        readers = [context.Process(target=_read_much, args=(tmp_path / "store", stop, failures)) for _ in range(2)]
+        for reader in readers:
+            reader.start()
+        for number in range(50, 250):
+            writer.insert(matrix(1, seed=number)[0], number, id=number)
+            if number % 40 == 0:
+                writer.checkpoint()
+                writer.backup(tmp_path / f"backup {number}")
+        stop.set()
+        for reader in readers:
+            reader.join()
+        assert failures.empty(), failures.get()
+        assert [reader.exitcode for reader in readers] == [0, 0]
+        for number in range(80, 250, 40):
+            with memorytree.open(tmp_path / f"backup {number}") as copy:
+                assert list(copy) == list(range(number + 1))
+                assert copy.verify().ok
+
+
+def in_a_fork(act, fork=os.fork):
+    """What comes of something in a fork, as an exit code: 7 if it is refused."""
+    child = fork()
+    if child == 0:
+        try:
+            act()
+        except StoreError:
+            os._exit(7)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+# By Python, and by a library that tells Python nothing of it.
+@pytest.mark.parametrize("fork", [os.fork, lambda: ctypes.PyDLL(None).fork()])
+def test_a_fork_may_not_write_through_the_store_of_its_parent(store, fork):
+    for x in matrix(5):
+        store.insert(x, "parent")
+    assert in_a_fork(lambda: store.insert(matrix(1)[0], "child"), fork) == 7
+    assert store.insert(matrix(1)[0], "parent") == 5
+    assert store.verify().ok
+
+
+def test_a_fork_that_closes_the_store_of_its_parent_writes_nothing(store):
+    for x in matrix(5):
+        store.insert(x, "parent")
+    before = [path for path in store.path.rglob("*") if "writer" not in path.name]
+    assert in_a_fork(store.close) == 0
+    assert [path for path in store.path.rglob("*") if "writer" not in path.name] == before
+    assert store.insert(matrix(1)[0], "parent") == 5
+    assert store.verify().ok
+
+
+def test_threads_that_filter_beside_a_writer_see_memories_once_and_whole(tmp_path):
+    failures = []
+    with memorytree.open(tmp_path / "store", seed=0, durability="normal") as store:
+        store.insert_many(matrix(3000), range(3000), metadata=[{"user": i % 2} for i in range(3000)])
+        stop = threading.Event()
+
+        def ask():
+            try:
+                while not stop.is_set():
+                    for where in ({"user": 1}, {"late": True}):
+                        hits = store.query(matrix(1)[0], k=30, where=where)
+                        assert len(set(hits.ids)) == len(hits)
+                        assert all(next(iter(where)) in metadata for metadata in hits.metadata)
+            except BaseException as error:
+                failures.append(error)
+
+        readers = [threading.Thread(target=ask) for _ in range(2)]
+        for reader in readers:
+            reader.start()
+        for round in range(15):
+            rows = [{"late": True, f"field {round}": i} for i in range(40)]
+            ids = store.insert_many(matrix(40, seed=round), range(40), metadata=rows)
+            store.remove_many(ids[:20])
+        stop.set()
+        for reader in readers:
+            reader.join()
+    assert not failures, failures[0]
+
+
+def test_nobody_goes_on_with_an_image_that_was_left_half_way(tmp_path):
+    X, failures = matrix(40), []
+    with memorytree.open(tmp_path / "store", seed=0) as store:
+        for i, x in enumerate(X):
+            store.insert(x, i, metadata={"all": True}, ttl=1000)
+        tree, begun = store._session.state().tree, threading.Event()
+
+        def fails(*args, insert_many=tree.insert_many, **options):
+            tree.insert_many = insert_many
+            begun.set()
+            time.sleep(0.2)  # until the other thread waits for its turn
+            raise MemoryError
+
+        def ask():
+            try:
+                store.query(X[0])
+            except MemoryError as error:
+                failures.append(error)
+
+        tree.insert_many = fails
+        reader = threading.Thread(target=ask)
+        reader.start()
+        begun.wait()
+        store.checkpoint()
+        reader.join()
+        assert len(failures) == 1
+        assert len(store) == len(store.ids({"all": True})) == 40
+        store.remove(5)
+        assert store.verify().ok
+    with memorytree.open(tmp_path / "store") as store:
+        assert sorted(store) == [id for id in range(40) if id != 5]
+
+
+def test_a_fork_amid_what_waits_is_told_to_open_the_store_itself(store):
+    for i in range(3):
+        store.insert([float(i)], i)
+    held, done = threading.Event(), threading.Event()
+
+    def hold():
+        with store._session.state()._intake:
+            held.set()
+            done.wait()
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    held.wait()
+    refused = in_a_fork(lambda: store.get(0)) == 7
+    done.set()
+    holder.join()
+    assert refused
+    assert store.get(0) == 0
+
+
+def test_threads_see_every_memory_as_soon_as_it_was_stored(tmp_path):
+    failures, X = [], matrix(600)
+    with memorytree.open(tmp_path / "store", seed=0, durability="normal") as store:
+        newest = [store.insert(X[0], 0)]
+        stop = threading.Event()
+
+        def ask(look):
+            try:
+                while not stop.is_set():
+                    id = newest[0]
+                    assert look(id) == id
+            except BaseException as error:
+                failures.append(error)
+
+        looks = (store.get, lambda id: store.query(X[id], beam=64)[0].value)
+        readers = [threading.Thread(target=ask, args=(look,)) for look in looks]
+        for reader in readers:
+            reader.start()
+        for i, x in enumerate(X[1:], 1):
+            newest[0] = store.insert(x, i)
+        stop.set()
+        for reader in readers:
+            reader.join()
+        assert sorted(store) == list(range(600))
+        assert store.verify().ok
+    assert not failures, failures[0]
+
+
+def test_a_reader_takes_value_and_place_from_one_image(tmp_path):
+    with memorytree.open(tmp_path / "store", seed=0) as writer:
+        writer.insert_many(matrix(9), [f"value {i}" for i in range(9)])
+        with memorytree.open(tmp_path / "store", mode="r") as reader:
+            assert reader[5] == "value 5"
+            writer.remove_many([0, 1, 2])
+            writer.checkpoint()
+            writer.insert(matrix(1)[0], "more")
+            assert reader[5] == "value 5"
+            assert reader.verify().ok
+
+            # Interrupted while it follows the writer, a reader begins anew.
+            writer.remove(3)
+            writer.insert(matrix(1)[0], "even more")
+            tree = reader._session.state().tree
+            writer.remove(4)
+            tree.remove = None
+            with pytest.raises(TypeError):
+                list(reader)
+            assert list(reader) == list(writer)
+
+
+@pytest.mark.parametrize("look", ["verify", "backup"])
+def test_a_snapshot_that_is_replaced_meanwhile_is_no_damage(tmp_path, monkeypatch, look):
+    """While one looks from outside, the writer replaces the snapshot: twice, then there is peace."""
+    with memorytree.open(tmp_path / "store", seed=0) as store:
+        store.insert_many(matrix(20), range(20))
+        store.checkpoint()
+        reader, found_in, disturbances = memorytree.open(store.path, mode="r"), snapshots.found_in, [1, 2]
+
+        def disturbed(folder):
+            found = found_in(folder)
+            if disturbances and threading.current_thread() is looking:
+                disturbances.pop()
+                with monkeypatch.context() as quiet:
+                    quiet.setattr(snapshots, "found_in", found_in)
+                    store.insert(matrix(1)[0], "more", label="x")
+                    store.checkpoint()
+            return found
+
+        looking = threading.current_thread()
+        monkeypatch.setattr(snapshots, "found_in", disturbed)
+        if look == "verify":
+            assert memorytree.store.verify(store.path).ok
+        else:
+            reader.backup(tmp_path / "copy")
+        assert not disturbances
+        monkeypatch.undo()
+        reader.close()
+        if look == "backup":
+            assert memorytree.store.verify(tmp_path / "copy").ok
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                with memorytree.open(tmp_path / "copy") as copy:
+                    assert len(copy) == 22
