@@ -34,10 +34,9 @@ def test_any_text_is_a_value(text):
 def test_repeated_names(pairs):
     given = [f"{name}={format_value(value)}" for name, value in pairs]
     assert parse_metadata(given) == dict(pairs)
-    wanted = parse_filter(given) or {}
-    assert [(name, value) for name in wanted for value in wanted[name]] == sorted(
-        pairs, key=lambda one: list(wanted).index(one[0])
-    )
+    filters = parse_filter(given) or {}
+    in_order = sorted(pairs, key=lambda pair: list(filters).index(pair[0]))
+    assert [(name, value) for name in filters for value in filters[name]] == in_order
 
 
 @given(st.lists(st.tuples(st.integers(0, 99), st.sampled_from("smhdw")), min_size=1, max_size=4))

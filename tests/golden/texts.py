@@ -62,26 +62,26 @@ def remember(memory, text, metadata, **more):
 
 def explained(memory, question, k):
     """An explanation as plain data."""
-    told = memory.explain(question, k)
+    explanation = memory.explain(question, k)
     return {
-        "scored": told.looked_at,
-        "steps": [vars(step) for step in told.steps],
-        "candidates": [[one.hit.id, one.hit.value, one.hit.score, one.parts] for one in told.candidates],
+        "scored": explanation.looked_at,
+        "steps": [vars(step) for step in explanation.steps],
+        "candidates": [[one.hit.id, one.hit.value, one.hit.score, one.parts] for one in explanation.candidates],
     }
 
 
 def workload(memory, seed):
     """Remember, recall, reward and forget; the answers on the way."""
-    texts, asked = sentences(160, seed), questions(50, seed + 1)
+    texts, queries = sentences(160, seed), questions(50, seed + 1)
     rng = np.random.default_rng(seed + 2)
     answers = {
         "ids": memory.remember_many(texts[:120], metadata=[{"n": i, "kind": "odd" if i % 2 else "even"} for i in range(120)])
     }
     answers["added"] = [remember(memory, text, {"n": 120 + i}) for i, text in enumerate(texts[120:150])]
     answers["replaced"] = [remember(memory, text, {"kind": "new"}, id=7 * i) for i, text in enumerate(texts[150:])]
-    answers["before"] = [shown(memory.recall(question, 4)) for question in asked[:20]]
+    answers["before"] = [shown(memory.recall(question, 4)) for question in queries[:20]]
     answers["learned"] = []
-    for i, question in enumerate(asked):
+    for i, question in enumerate(queries):
         found = memory.recall(question, 5, explore=0.2 if i % 3 == 0 else 0.0)
         useful = int(found.ids[int(rng.integers(len(found)))])
         forms = [useful, {useful}, {id: float(id == useful) for id in found.ids}, [float(id == useful) for id in found.ids]]
@@ -100,18 +100,18 @@ def workload(memory, seed):
 
 def final(memory, seed):
     """What a memory answers and holds."""
-    asked = questions(60, seed + 1)[40:]
+    queries = questions(60, seed + 1)[40:]
     return {
         "ids": list(memory),
         "texts": [memory[id] for id in list(memory)[:10]],
         "metadata": [memory.metadata(id) for id in list(memory)[:10]],
-        "recalled": [shown(memory.recall(question, 4)) for question in asked[:12]],
-        "filtered": [shown(memory.recall(question, 3, where={"kind": "odd"})) for question in asked[:6]]
+        "recalled": [shown(memory.recall(question, 4)) for question in queries[:12]],
+        "filtered": [shown(memory.recall(question, 3, where={"kind": "odd"})) for question in queries[:6]]
         + [
             shown(memory.recall(question, 3, where={"kind": ["new", "even"], "n": [2, 4, 6, 8, None]}))
-            for question in asked[:3]
+            for question in queries[:3]
         ],
-        "explained": [explained(memory, question, 2) for question in asked[:4]],
+        "explained": [explained(memory, question, 2) for question in queries[:4]],
     }
 
 

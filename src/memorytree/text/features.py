@@ -155,6 +155,6 @@ def text_rows(texts: Iterable[str]) -> scipy.sparse.csr_matrix:
     cells, counts = np.unique(cells, return_counts=True)
     bounds = np.searchsorted(cells, np.arange(len(columns_of_texts) + 1) * COLUMNS)
     weights = (1 + np.log(counts)).astype(np.float32)
-    index = np.int32 if len(cells) < 2**31 else np.int64  # scipy scans wider indices to see whether they could be narrower
+    index = np.int32 if len(cells) < 2**31 else np.int64  # scipy scans int64 indices to check whether int32 suffices
     arrays = weights, (cells % COLUMNS).astype(index), bounds.astype(index)
     return scipy.sparse.csr_matrix(arrays, shape=(len(columns_of_texts), COLUMNS))

@@ -30,7 +30,7 @@ class TextMemory:
     """Texts that are found by questions, in a store on disk that learns from rewards.
 
     Without an encoder a text is compared by its words, pairs of words and character 4-grams; rare ones weigh more, counted
-    over the texts that are stored when the question is asked. This needs no model and no download.
+    over the texts that are stored at the time of the question. This needs no model and no download.
 
     Args:
         path: the directory of the store, created if missing. None: a temporary directory that is deleted with the memory.
@@ -369,7 +369,13 @@ class TextMemory:
 
     @property
     def store(self) -> MemoryStore:
-        """The store that holds the texts, with `verify`, `backup`, `compact`, export and import."""
+        """The store that holds the texts, with `verify`, `backup`, `compact`, export and import.
+
+        Example:
+            >>> with TextMemory() as memory:
+            ...     memory.store.verify().ok
+            True
+        """
         return self._store
 
     def close(self) -> None:
