@@ -382,10 +382,7 @@ class TextMemory:
         """Close the store. A memory without a path loses its texts when it is garbage collected.
 
         Example:
-            >>> memory = TextMemory()
-            >>> memory.close()
-            >>> memory
-            <TextMemory in <MemoryStore '...': closed>>
+            >>> TextMemory().close()
         """
         self._store.close()
 
