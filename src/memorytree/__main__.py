@@ -1,4 +1,4 @@
-"""`python -m memorytree`: the command line."""
+"""Runs the command line: `python -m memorytree`."""
 
 from memorytree.cli import main
 

@@ -1,59 +1,68 @@
-"""Every error memorytree raises on purpose. Each also is the built-in error that a Python programmer would expect."""
+"""All exceptions that memorytree raises on purpose. Each also derives from the built-in exception that fits best."""
 
 
 class MemoryTreeError(Exception):
-    """The common ancestor."""
+    """Base class of all exceptions of memorytree.
+
+    Example:
+        >>> from memorytree import MemoryTree
+        >>> try:
+        ...     MemoryTree(seed=0).query([])
+        ... except MemoryTreeError as error:
+        ...     print(type(error).__name__)
+        InvalidKey
+    """
 
 
 class InvalidKey(MemoryTreeError, ValueError):
-    """A key that this tree cannot hold: wrong dimension or type, empty, NaN, infinite."""
+    """A key that the tree cannot hold: wrong dimension or type, empty, NaN or infinite."""
 
 
 class InvalidReward(MemoryTreeError, ValueError):
-    """A reward outside [0, 1], or not one for each hit."""
+    """A reward outside [0, 1], for a memory that is not among the hits, or a wrong number of rewards."""
 
 
 class InvalidOption(MemoryTreeError, ValueError):
-    """An argument or setting that makes no sense."""
+    """An argument or option that is not allowed; the message says what is."""
 
 
 class InvalidReceipt(MemoryTreeError, ValueError):
-    """Something that is not the receipt of a query to this tree."""
+    """A receipt that is malformed, was changed, or comes from another tree or store."""
 
 
 class UnknownId(MemoryTreeError, KeyError):
     """No memory has this id."""
 
-    def __str__(self) -> str:  # KeyError would show the repr of the message
+    def __str__(self) -> str:  # KeyError shows the repr of the message
         return str(self.args[0]) if self.args else ""
 
 
 class UnsupportedValue(MemoryTreeError, TypeError):
-    """A value that cannot be written to a file without `encode=`."""
+    """A value of a type that cannot be written to a file without `encode=`."""
 
 
 class DamagedFile(MemoryTreeError, OSError):
-    """A file that is not a saved tree, or no longer a whole one."""
+    """A file that is not a saved tree, or that was truncated or changed."""
 
 
 class StoreError(MemoryTreeError, OSError):
-    """A store that could not be read or written: a full disk, an I/O error, a directory that is no store."""
+    """A store cannot be read or written: a full disk, an I/O error, a directory that is not a store."""
 
 
 class DamagedStore(StoreError):
-    """A store whose files contradict their checksums; `repair` saves what can be saved."""
+    """The files of a store do not match their checksums; `memorytree.store.repair` recovers what is intact."""
 
 
 class StoreLocked(StoreError):
-    """Another writer has the store open; the message names it."""
+    """Another process has the store open for writing; the message names it."""
 
 
 class StoreClosed(MemoryTreeError, ValueError):
-    """A store that was closed before it was used."""
+    """The store was closed before this call."""
 
 
 class ReadOnlyStore(MemoryTreeError, PermissionError):
-    """A change asked of a store that was opened for reading."""
+    """A change to a store that was opened for reading."""
 
 
 class ConflictingReward(MemoryTreeError, ValueError):
@@ -61,8 +70,8 @@ class ConflictingReward(MemoryTreeError, ValueError):
 
 
 class DataMissing(MemoryTreeError, FileNotFoundError):
-    """A data set is not where it should be; the message names the file, where it is expected and where it comes from."""
+    """A data set is missing; the message names the file, where it is expected and where to get it."""
 
 
 class DamagedData(MemoryTreeError, ValueError):
-    """A file of a data set that is not in the format it should be in; the message names the file and the line."""
+    """A file of a data set has the wrong format; the message names the file and the line."""

@@ -1,4 +1,4 @@
-"""A bar for long work."""
+"""A progress bar for long work."""
 
 from collections.abc import Iterable
 from typing import TypeVar
@@ -6,14 +6,21 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def track(items: Iterable[T], what: str, show: bool, total: int | None = None) -> Iterable[T]:
-    """The items, with a progress bar if wanted; `total` is how many there will be, where they do not know it themselves.
+def track(items: Iterable[T], description: str, show: bool, total: int | None = None) -> Iterable[T]:
+    """Iterate over items and draw a progress bar on standard error, so that standard output can carry the items.
 
-    The bar is drawn on standard error: standard output may be where the items go.
+    Args:
+        items: what to iterate over.
+        description: the text before the bar.
+        show: False: no bar.
+        total: how many items there are, if `items` has no length.
+
+    Returns:
+        The items.
     """
     if not show:
         return items
     from rich.console import Console
     from rich.progress import track
 
-    return track(items, description=what, total=total, console=Console(stderr=True))
+    return track(items, description=description, total=total, console=Console(stderr=True))

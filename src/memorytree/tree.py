@@ -218,7 +218,7 @@ class MemoryTree:
             return keys, make_index(self.config, keys.sparse, keys.dimension)
         return self._keys, self._index
 
-    def check_insert(self, X: object, features: np.ndarray | None = None) -> Keys[Any, Any, Any]:
+    def check_insert(self, X: object, features: np.ndarray | None = None) -> AnyKeys:
         """The conversions of keys for a key or a batch to insert; keys themselves are not checked.
 
         Args:

@@ -1,40 +1,40 @@
-"""What commands read from a pipe: lines of text, or JSON Lines."""
+"""What commands read from standard input: lines of text, or JSON Lines."""
 
 from __future__ import annotations
 
 import json
 import sys
 from collections.abc import Iterator
-from typing import Any
 
 from memorytree.errors import InvalidOption
 
 
-def somebody_types() -> bool:
-    """Whether standard input is a person at a terminal, not a pipe or a file."""
+def is_interactive() -> bool:
+    """Whether standard input is a terminal, not a pipe or a file."""
     return sys.stdin.isatty()
 
 
-def lines(wanted: str) -> Iterator[tuple[int, str]]:
-    """The lines of standard input that hold something, with their numbers; `wanted` says what they should be."""
-    if somebody_types():
-        raise InvalidOption(f"{wanted}: give it, or pipe it in, one a line")
+def lines(content: str) -> Iterator[tuple[int, str]]:
+    """The lines of standard input that are not empty, with their numbers; `content` names what they contain."""
+    if is_interactive():
+        raise InvalidOption(f"{content} is missing: give it as an argument, or pipe it in, one per line")
     for number, line in enumerate(sys.stdin, 1):
         if line.strip():
             yield number, line.rstrip("\r\n")
 
 
-def objects(wanted: str, needed: set[str], allowed: set[str]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The JSON objects of standard input, one a line, with the numbers of their lines."""
-    for number, line in lines(wanted):
+def json_objects(content: str, required: set[str], optional: set[str]) -> Iterator[tuple[int, dict[str, object]]]:
+    """The JSON objects on standard input, one per line, with the numbers of their lines."""
+    for number, line in lines(content):
         try:
-            found = json.loads(line)
+            data = json.loads(line)
         except ValueError as error:
             raise InvalidOption(f"line {number} is not JSON: {error}") from None
-        if not isinstance(found, dict) or not needed <= found.keys():
-            raise InvalidOption(f"line {number} is not an object with {' and '.join(map(repr, sorted(needed)))}")
-        unknown = sorted(found.keys() - needed - allowed)
+        if not isinstance(data, dict) or not required <= data.keys():
+            raise InvalidOption(f"line {number} is not an object with {' and '.join(map(repr, sorted(required)))}")
+        unknown = sorted(data.keys() - required - optional)
         if unknown:
-            known = ", ".join(sorted(needed | allowed))
-            raise InvalidOption(f"line {number}: there is no {unknown[0]!r} here, only {known}")
-        yield number, found
+            raise InvalidOption(
+                f"line {number}: {unknown[0]!r} is not allowed; the names are {', '.join(sorted(required | optional))}"
+            )
+        yield number, data

@@ -1,4 +1,4 @@
-"""Options that several commands have, and how what people write on a command line is read."""
+"""Options that several commands share, and how NAME=VALUE and durations are parsed."""
 
 from __future__ import annotations
 
@@ -6,99 +6,102 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from memorytree.errors import InvalidOption
 
+if TYPE_CHECKING:
+    from memorytree.text.hits import MetadataValue
+
 Command = TypeVar("Command", bound=Callable[..., None])
 
 DEFAULT_STORE = Path("memories")
 EXAMPLES: dict[str, tuple[str, ...]] = {}
-"""By name of a command's function, how it is used; --help shows them."""
+"""Example calls by the name of a command's function; --help shows them."""
 
 Store = Annotated[
     Path,
     typer.Option("--store", "-s", metavar="DIR", envvar="MEMORYTREE_STORE", help="The directory of the store."),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Write JSON to standard output, for programs.")]
-Lines = Annotated[bool, typer.Option("--jsonl", help="Standard input is JSON Lines: one object a line.")]
-HowMany = Annotated[int, typer.Option("-k", min=1, help="How many at most.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Write the result as JSON to standard output.")]
+FromJsonLines = Annotated[bool, typer.Option("--jsonl", help="Read JSON Lines from standard input: one object per line.")]
+MaxHits = Annotated[int, typer.Option("-k", min=1, help="The largest number of hits.")]
 Where = Annotated[
     list[str] | None,
-    typer.Option(metavar="NAME=VALUE", help="Only memories with this metadata; the same name again: any of its values."),
+    typer.Option(metavar="NAME=VALUE", help="Only texts with this metadata. Repeat a name to allow several values."),
 ]
 
 
 def examples(*lines: str) -> Callable[[Command], Command]:
-    """Say how a command is used."""
+    """Register example calls of a command."""
 
-    def note(command: Command) -> Command:
+    def register(command: Command) -> Command:
         EXAMPLES[command.__name__] = lines
         return command
 
-    return note
+    return register
 
 
-def plain(text: str) -> Any:
-    """What stands behind NAME=: a number, true, false or null as in JSON; anything else is text, as is what is in quotes.
+def parse_value(text: str) -> MetadataValue:
+    """The value in NAME=VALUE: a JSON number, true, false, null or quoted string; anything else is text as it stands.
 
-    >>> plain("7"), plain("true"), plain("Ada"), plain('"7"'), plain("007")
+    >>> parse_value("7"), parse_value("true"), parse_value("Ada"), parse_value('"7"'), parse_value("007")
     (7, True, 'Ada', '7', '007')
     """
     try:
-        read = json.loads(text, parse_constant=str)
+        value = json.loads(text, parse_constant=str)
     except ValueError:
         return text
-    return text if isinstance(read, list | dict) else read
+    return value if value is None or isinstance(value, str | int | float) else text
 
 
-def written(value: Any) -> str:
-    """What `plain` reads as this value; text is in quotes only where it would be taken for something else.
+def format_value(value: MetadataValue) -> str:
+    """The inverse of `parse_value`. Text is quoted only if it would be parsed as something else.
 
-    >>> written("Ada"), written(7), written("7"), written(True)
+    >>> format_value("Ada"), format_value(7), format_value("7"), format_value(True)
     ('Ada', '7', '"7"', 'true')
     """
-    return value if isinstance(value, str) and plain(value) == value else json.dumps(value, ensure_ascii=False)
+    return value if isinstance(value, str) and parse_value(value) == value else json.dumps(value, ensure_ascii=False)
 
 
-def pair(option: str, given: str) -> tuple[str, Any]:
+def parse_pair(option: str, text: str) -> tuple[str, MetadataValue]:
     """The name and the value of NAME=VALUE."""
-    name, equals, text = given.partition("=")
+    name, equals, value = text.partition("=")
     if not name or not equals:
-        raise InvalidOption(f"{option} takes NAME=VALUE, not {given!r}")
-    return name, plain(text)
+        raise InvalidOption(f"{option} takes NAME=VALUE, not {text!r}")
+    return name, parse_value(value)
 
 
-def metadata_of(given: Iterable[str] | None) -> dict[str, Any]:
-    """Metadata from NAME=VALUE; of a name that comes twice the last counts."""
-    return dict(pair("--meta", one) for one in given or ())
+def parse_metadata(pairs: Iterable[str] | None) -> dict[str, MetadataValue]:
+    """Metadata from NAME=VALUE pairs; the last value of a repeated name counts."""
+    return dict(parse_pair("--meta", pair) for pair in pairs or ())
 
 
-def filter_of(given: Iterable[str] | None) -> dict[str, list[Any]] | None:
-    """A filter from NAME=VALUE: all names must fit, and for each of them one of its values.
+def parse_filter(pairs: Iterable[str] | None) -> dict[str, list[MetadataValue]] | None:
+    """A filter from NAME=VALUE pairs: all names must match, each with one of its values.
 
-    >>> filter_of(["kind=fact", "user=7", "kind=task"])
+    >>> parse_filter(["kind=fact", "user=7", "kind=task"])
     {'kind': ['fact', 'task'], 'user': [7]}
     """
-    if not given:
+    if not pairs:
         return None
-    wanted: dict[str, list[Any]] = {}
-    for one in given:
-        name, value = pair("--where", one)
-        wanted.setdefault(name, []).append(value)
-    return wanted
+    values: dict[str, list[MetadataValue]] = {}
+    for pair in pairs:
+        name, value = parse_pair("--where", pair)
+        values.setdefault(name, []).append(value)
+    return values
 
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-_SPAN = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
+_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
 
 
-def seconds(given: Any) -> float | None:
-    """A length of time: a number of seconds, or numbers with s, m, h, d and w behind them.
+def parse_duration(given: object) -> float | None:
+    """Seconds from a number, or from text such as "90", "30d" or "1h30m".
 
-    >>> seconds("30d"), seconds("1h30m"), seconds("90")
+    >>> parse_duration("30d"), parse_duration("1h30m"), parse_duration("90")
     (2592000.0, 5400.0, 90.0)
     """
     if given is None or (isinstance(given, int | float) and not isinstance(given, bool)):
@@ -106,7 +109,7 @@ def seconds(given: Any) -> float | None:
     text = str(given)
     if re.fullmatch(r"\d+(\.\d+)?", text):
         return float(text)
-    spans = _SPAN.findall(text)
-    if not spans or "".join(number + unit for number, unit in spans) != text:
-        raise InvalidOption(f"a time to live is like 90, 45s, 30m, 12h, 30d, 2w or 1h30m, not {text!r}")
-    return float(sum(float(number) * _SECONDS[unit] for number, unit in spans))
+    parts = _DURATION_PART.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise InvalidOption(f"a duration looks like 90, 45s, 30m, 12h, 30d, 2w or 1h30m, not {text!r}")
+    return float(sum(float(number) * _SECONDS[unit] for number, unit in parts))

@@ -1,4 +1,4 @@
-"""What commands write: results to standard output, for people or as JSON; everything else to standard error."""
+"""What commands write: results to standard output, as text or JSON; everything else to standard error."""
 
 from __future__ import annotations
 
@@ -8,45 +8,48 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from io import TextIOWrapper
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from memorytree.cli.options import written
+from memorytree.cli.options import format_value
 
-WIDTH = 100  # of tables that go to a file or a pipe
+if TYPE_CHECKING:
+    from memorytree.text.hits import MetadataValue
+
+WIDTH = 100  # of tables that are not written to a terminal
 
 
 class _Console(Console):
-    """A console for which a broken pipe is an error like others: Rich would choose the exit code itself."""
+    """A console that reports a broken pipe as an exception; Rich would exit with a code of its own."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
 
 
-def say(message: str) -> None:
-    """Tell the person something that is no result: one line on standard error."""
+def write_message(message: str) -> None:
+    """Write a line that is not a result to standard error."""
     print(f"memorytree: {printable(message)}", file=sys.stderr)
 
 
 def write(text: str) -> None:
-    """A line of result."""
+    """Write a line of the result."""
     print(printable(text))
 
 
-def write_json(data: Any) -> None:
-    """A result as one line of JSON; letters stay as they are where the output can hold them."""
+def write_json(data: object) -> None:
+    """Write a result as one line of JSON. Characters are escaped only if the output is not UTF-8."""
     encoding = (sys.stdout.encoding or "").lower().replace("-", "")
     print(json.dumps(data, ensure_ascii=encoding != "utf8"))
 
 
-def write_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Results as a table; the name of a column of numbers begins with >. A last column without any content is left out."""
-    rows = [[printable(str(cell)) for cell in row] for row in rows]
-    if not any(row[-1] for row in rows):
-        columns, rows = columns[:-1], [row[:-1] for row in rows]
+def write_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Write a table. A column name that begins with ">" aligns right; an empty last column is left out."""
+    cells = [[printable(str(cell)) for cell in row] for row in rows]
+    if not any(row[-1] for row in cells):
+        columns, cells = columns[:-1], [row[:-1] for row in cells]
     console = _Console(highlight=False)
     if not console.is_terminal:
         console = _Console(highlight=False, width=WIDTH)
@@ -54,41 +57,50 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     for column in columns:
         number = column.startswith(">")
         table.add_column(column.lstrip(">"), justify="right" if number else "left", no_wrap=number, overflow="fold")
-    for row in rows:
+    for row in cells:
         table.add_row(*map(Text, row))
     console.print(table)
 
 
-def write_long(name: str, text: str) -> None:
-    """A line that is never broken, as it will be copied."""
+def write_unwrapped(name: str, text: str) -> None:
+    """Write a name and a text on one line without wrapping, so that the text can be copied."""
     _Console(highlight=False).print(Text.assemble((f"{name} ", "bold"), (text, "dim")), soft_wrap=True)
 
 
-def lines_out() -> TextIO:
-    """Standard output for JSON Lines that others write; these are UTF-8, whatever the locale."""
+def jsonl_stdout() -> TextIO:
+    """Standard output for JSON Lines, which are UTF-8 in any locale."""
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf8")
     return sys.stdout
 
 
-def working(on: str) -> AbstractContextManager[object]:
-    """While something takes its time: a sign of life, on a terminal."""
+def status(text: str) -> AbstractContextManager[object]:
+    """Show a spinner with a text, if standard error is a terminal."""
     console = Console(stderr=True)
-    return console.status(on) if console.is_terminal else nullcontext()
+    return console.status(text) if console.is_terminal else nullcontext()
 
 
-def shows_progress() -> bool:
-    """Whether somebody is looking who would like to see a bar."""
+def show_progress() -> bool:
+    """Whether to draw progress bars: only on a terminal."""
     return sys.stderr.isatty()
 
 
-def described(metadata: Mapping[str, Any]) -> str:
-    """Metadata as people read it, and as --meta and --where take it."""
-    return ", ".join(f"{name}={written(value)}" for name, value in metadata.items())
+def counted(number: int, singular: str, plural: str) -> str:
+    """A number with its noun.
+
+    >>> counted(1, "memory", "memories"), counted(2000, "memory", "memories")
+    ('1 memory', '2,000 memories')
+    """
+    return f"{number:,} {singular if number == 1 else plural}"
+
+
+def format_metadata(metadata: Mapping[str, MetadataValue]) -> str:
+    """Metadata as --meta and --where take it."""
+    return ", ".join(f"{name}={format_value(value)}" for name, value in metadata.items())
 
 
 def printable(text: str) -> str:
-    """A text that does nothing to a terminal but be read: what is remembered may come from anywhere.
+    """Replace control characters, so that stored text cannot send escape sequences to the terminal.
 
     >>> printable("red" + chr(27) + "[31m alert" + chr(7))
     'red�[31m alert�'

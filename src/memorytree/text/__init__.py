@@ -1,6 +1,7 @@
-"""Texts that are remembered, and asked for in words."""
+"""TextMemory: store texts and find them by questions."""
 
 from memorytree.text.features import text_rows, words_of
-from memorytree.text.memory import Recall, TextHit, TextMemory
+from memorytree.text.hits import TextHit, TextHits
+from memorytree.text.memory import TextMemory
 
-__all__ = ["Recall", "TextHit", "TextMemory", "text_rows", "words_of"]
+__all__ = ["TextHit", "TextHits", "TextMemory", "text_rows", "words_of"]

@@ -1,11 +1,12 @@
-"""Texts as sparse keys, without a model and without a vocabulary: counts of words, pairs of words and parts of words.
+"""Texts as sparse vectors: counts of words, of pairs of adjacent words and of character 4-grams within words.
 
-A feature is known by a hash of its letters that is the same in every process. Its weight is 1 + ln(count): the tenth time a
-word is said tells less than the first. How rare a feature is among the memories is no part of a key (`scoring/tfidf.py`).
+A feature is a string; its column is a hash of that string (CRC-32), which is the same in every process, so no vocabulary is
+stored. The weight of a feature is 1 + ln(count) (sublinear term frequency). Inverse document frequency is not part of a
+vector: the scorer "tfidf" applies it at query time, from the texts that are stored at that moment.
 
-Words are runs of letters, digits and marks, without regard to case, width or composition (NFKC, casefold). In scripts that
-put no spaces between words every character, with its marks, is a word, so that pairs of words are the usual bigrams. A
-symbol such as an emoji is a word.
+Words are runs of letters, digits and combining marks after NFKC normalisation and case folding. In scripts without spaces
+between words (Chinese, Japanese, Thai, ...) every character, with its combining marks, is a word, so pairs of words are
+character bigrams. A symbol such as an emoji is a word.
 """
 
 from __future__ import annotations
@@ -24,116 +25,143 @@ import scipy.sparse
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
-RECIPE = "words, pairs and parts of four, 1"
-"""What keys are made of; a memory that was made by another recipe cannot be asked by this one."""
+FEATURES_VERSION = "words, pairs of words, 4-grams; 1"
+"""Names the rules in this file. A memory stores it and can only be opened by code with the same rules."""
 
 COLUMNS = 2**30
-PART = 4  # characters of a part of a word, of which one may be its edge
+NGRAM_LENGTH = 4
 _ASCII_WORDS = re.compile(r"[a-z0-9]+")
 # Thai and Lao, Burmese, Khmer, Kana, Han.
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff"
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
 )
-_INVISIBLE = re.compile("[\ufe00-\ufe0f]")  # which of its looks a character is to have
-NOTHING, GAP, MARK, LETTER, ALONE = range(5)
+_VARIATION_SELECTORS = re.compile("[\ufe00-\ufe0f]")
+# Classes of characters. Those from LETTER on begin or continue a word; a SINGLE character is a word.
+IGNORED, SEPARATOR, MARK, LETTER, SINGLE = range(5)
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text, in order.
+    """Split a text into normalised words.
 
-    >>> words_of("Zoë's CAFÉ, 2 doors down")
-    ['zoë', 's', 'café', '2', 'doors', 'down']
-    >>> words_of("東京 tower 🗼")
-    ['東', '京', 'tower', '🗼']
+    Args:
+        text: any text.
+
+    Returns:
+        The words in order, case-folded and in NFKC form.
+
+    Example:
+        >>> words_of("Zoë's CAFÉ, 2 doors down")
+        ['zoë', 's', 'café', '2', 'doors', 'down']
+        >>> words_of("東京 tower 🗼")
+        ['東', '京', 'tower', '🗼']
     """
     if text.isascii():
         return _ASCII_WORDS.findall(text.lower())
-    # Casefolding may undo the composition, and composing once more does not undo the casefolding.
+    # Case folding can produce decomposed characters, so the text is composed again after it.
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
-    return _spaced(folded).split()
+    return separate_words(folded).split()
 
 
-def _spaced(text: str) -> str:
-    """A text with spaces between its words and nothing else."""
+def separate_words(text: str) -> str:
+    """A normalised text with a space between words and without any other characters between them."""
     pieces = []
-    after_alone = False
+    after_single = False
     for character in text:
-        role = _role(character)
-        if role == ALONE or (role == LETTER and after_alone):
+        kind = _character_class(character)
+        if kind == SINGLE or (kind == LETTER and after_single):
             pieces.append(" ")
-        if role != NOTHING:
-            pieces.append(" " if role == GAP else character)
-        if role >= LETTER:
-            after_alone = role == ALONE
+        if kind != IGNORED:
+            pieces.append(" " if kind == SEPARATOR else character)
+        if kind >= LETTER:
+            after_single = kind == SINGLE
     return "".join(pieces)
 
 
 @lru_cache(maxsize=2**16)
-def _role(character: str) -> int:
-    """What a character does to words."""
-    kind = unicodedata.category(character)
-    if kind == "Cf" or _INVISIBLE.match(character):
-        return NOTHING
-    if kind[0] == "M":
+def _character_class(character: str) -> int:
+    category = unicodedata.category(character)
+    if category == "Cf" or _VARIATION_SELECTORS.match(character):
+        return IGNORED
+    if category[0] == "M":
         return MARK
-    if kind == "So" or (_UNSPACED.match(character) and kind[0] in "LN"):
-        return ALONE
-    return LETTER if kind[0] in "LN" else GAP
+    if category == "So" or (_UNSPACED.match(character) and category[0] in "LN"):
+        return SINGLE
+    return LETTER if category[0] in "LN" else SEPARATOR
 
 
-def _features_of(word: str) -> list[str]:
-    """The features of a word on its own: itself, and its parts if there is more to it than its edges."""
-    edged = f" {word} "
-    parts = len(edged) - PART + 1 if len(word) > 2 else 0
-    return [word, *(f"~{edged[i : i + PART]}" for i in range(parts))]
+def _features_of_word(word: str) -> list[str]:
+    """The word itself and, from three characters on, its 4-grams, with a space for each end of the word."""
+    padded = f" {word} "
+    ngrams = len(padded) - NGRAM_LENGTH + 1 if len(word) > 2 else 0
+    return [word, *(f"~{padded[i : i + NGRAM_LENGTH]}" for i in range(ngrams))]
 
 
-def _number(feature: str) -> int:
+def _pairs(words: list[str]) -> list[str]:
+    """A feature for each pair of adjacent words."""
+    return [f"{word} {following}" for word, following in pairwise(words)]
+
+
+def _column(feature: str) -> int:
     return crc32(feature.encode("utf8", "surrogatepass")) % COLUMNS
 
 
 @lru_cache(maxsize=2**16)
-def _numbers_of(word: str) -> tuple[int, ...]:
-    return tuple(map(_number, _features_of(word)))
+def _columns_of_word(word: str) -> tuple[int, ...]:
+    return tuple(map(_column, _features_of_word(word)))
 
 
-def _numbers(text: str) -> list[int]:
-    """The features of a text by number, as often as they occur."""
+def _columns_of_text(text: str) -> list[int]:
+    """The column of every occurrence of a feature in a text."""
     words = words_of(text)
-    found = [_number(f"{word} {following}") for word, following in pairwise(words)]
+    columns = [_column(pair) for pair in _pairs(words)]
     for word in words:
-        found += _numbers_of(word)
-    return found
+        columns += _columns_of_word(word)
+    return columns
 
 
-def features_by_number(text: str) -> dict[int, str]:
-    """What the numbers in the key of a text stand for.
+def feature_names(text: str) -> dict[int, str]:
+    """Map the columns of a text to its features.
 
-    >>> sorted(features_by_number("my dog").values())
-    ['dog', 'my', 'my dog', '~ dog', '~dog ']
+    Args:
+        text: any text.
+
+    Returns:
+        {column: feature}. 4-grams begin with "~".
+
+    Example:
+        >>> sorted(feature_names("my dog").values())
+        ['dog', 'my', 'my dog', '~ dog', '~dog ']
     """
     words = words_of(text)
-    pairs = [f"{word} {following}" for word, following in pairwise(words)]
-    return {_number(feature): feature for feature in [*pairs, *(one for word in words for one in _features_of(word))]}
+    features = [*_pairs(words), *(feature for word in words for feature in _features_of_word(word))]
+    return {_column(feature): feature for feature in features}
 
 
 def text_rows(texts: Iterable[str]) -> scipy.sparse.csr_matrix:
-    """Texts as sparse rows.
+    """Vectorise texts. Nothing is fitted, so texts can be vectorised one at a time.
 
-    >>> row = text_rows(["a dog and a dog"])
-    >>> row.shape[1] == 2**30, row.nnz, round(float(row.max()), 3)
-    (True, 10, 1.693)
+    Args:
+        texts: n texts.
+
+    Returns:
+        A matrix of shape (n, 2**30), float32, in canonical CSR format. `MemoryTree`, the estimators and, through
+        `sklearn.preprocessing.FunctionTransformer(text_rows)`, a scikit-learn pipeline take it as it is.
+
+    Example:
+        >>> row = text_rows(["a dog and a dog"])
+        >>> row.shape[1] == 2**30, row.nnz, round(float(row.max()), 3)
+        (True, 10, 1.693)
     """
-    found = [_numbers(text) for text in texts]
-    columns = np.array([column for row in found for column in row], np.int64)
-    places = np.repeat(np.arange(len(found)), [len(row) for row in found]) * COLUMNS + columns
-    places, counts = np.unique(places, return_counts=True)
-    bounds = np.searchsorted(places, np.arange(len(found) + 1) * COLUMNS)
+    columns_of_texts = [_columns_of_text(text) for text in texts]
+    columns = np.array([column for columns in columns_of_texts for column in columns], np.int64)
+    cells = np.repeat(np.arange(len(columns_of_texts)), [len(columns) for columns in columns_of_texts]) * COLUMNS + columns
+    cells, counts = np.unique(cells, return_counts=True)
+    bounds = np.searchsorted(cells, np.arange(len(columns_of_texts) + 1) * COLUMNS)
     weights = (1 + np.log(counts)).astype(np.float32)
-    index = np.int32 if len(places) < 2**31 else np.int64  # scipy takes a second look at what is longer than need be
-    arrays = weights, (places % COLUMNS).astype(index), bounds.astype(index)
-    return scipy.sparse.csr_matrix(arrays, shape=(len(found), COLUMNS))
+    index = np.int32 if len(cells) < 2**31 else np.int64  # scipy scans int64 indices to check whether int32 suffices
+    arrays = weights, (cells % COLUMNS).astype(index), bounds.astype(index)
+    return scipy.sparse.csr_matrix(arrays, shape=(len(columns_of_texts), COLUMNS))
 
 
 def text_vectorizer(*, tfidf: bool = True, **options: object) -> Pipeline:

@@ -1,4 +1,4 @@
-"""TextMemory: remember texts, recall them by a question, say which were useful, forget them."""
+"""TextMemory: store texts, find them by questions, learn from rewards, forget them."""
 
 from __future__ import annotations
 
@@ -9,95 +9,56 @@ import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from typing import Any, NamedTuple, Self, overload
+from typing import Any, Self, TypeVar, cast, overload
 
 import numpy as np
 
-from memorytree import options
-from memorytree.errors import InvalidOption, InvalidReceipt
+from memorytree.errors import InvalidOption, InvalidReward
 from memorytree.inspection import Explanation
-from memorytree.store import MemoryStore, exists, tokens
-from memorytree.text.keys import Encoder, VectorKeys, WordKeys
+from memorytree.store import MemoryStore, Receipt, exists
+from memorytree.store.inputs import Lifetime, Metadata, Where
+from memorytree.text.encoders import Encoder, Fingerprint, KeyMaker, VectorKeys, WordKeys, check_text
+from memorytree.text.hits import MetadataValue, TextHits
 from memorytree.writing import Learned
 
+Rewards = int | AbstractSet[int] | Mapping[int, float | None] | Sequence[float | None]
 
-class TextHit(NamedTuple):
-    """One text that was recalled: its id, the text, its score (the larger the better), and what is known of it."""
-
-    id: int
-    text: str
-    score: float
-    metadata: dict[str, Any]
-
-
-class Recall(Sequence[TextHit]):
-    """The texts that answer a question best, best first.
-
-    `receipt` is a string by which a reward finds its way back, later or from another process.
-    """
-
-    def __init__(self, hits: Any):
-        self._hits = hits
-
-    @property
-    def ids(self) -> list[int]:
-        """The ids of the texts."""
-        return list(self._hits.ids)
-
-    @property
-    def texts(self) -> list[str]:
-        """The texts themselves."""
-        return list(self._hits.values)
-
-    @property
-    def receipt(self) -> str:
-        """What `reward` takes, in this process or another."""
-        return str(self._hits.receipt_id)
-
-    def __len__(self) -> int:
-        return len(self._hits.ids)
-
-    @overload
-    def __getitem__(self, index: int) -> TextHit: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[TextHit]: ...
-    def __getitem__(self, index: int | slice) -> TextHit | list[TextHit]:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        hits = self._hits
-        return TextHit(hits.ids[index], hits.values[index], hits.scores[index], hits.metadata[index])
-
-    def __repr__(self) -> str:
-        return f"Recall({list(self)!r})"
+Default = TypeVar("Default")
 
 
 class TextMemory:
-    """Texts that can be asked for in words, and that learn from rewards which words tell.
+    """Texts that are found by questions, in a store on disk that learns from rewards.
 
-    Without an encoder a text is known by its words, pairs of words and parts of words; what few texts have counts more, as
-    of the moment of the question. No model and no download is needed.
+    Without an encoder a text is compared by its words, pairs of words and character 4-grams; rare ones weigh more, counted
+    over the texts that are stored at the time of the question. This needs no model and no download.
 
     Args:
-        path: a directory in which everything lasts (made if there is none); None: a temporary one that goes with the memory.
-        encoder: a function from a list of texts to as many vectors, or from a text to its vector, if these are to be the
-            keys. A memory keeps to the encoder it was made with, or to none.
-        mode: "w" to write (one writer at a time), "r" to read beside a writer.
-        durability: "full": what was acknowledged survives a power cut; "normal": it survives the end of the process.
-        capacity: keep at most so many texts; the one whose last use lies furthest back goes.
-        seed: the same seed and the same writes give the same memory.
+        path: the directory of the store, created if missing. None: a temporary directory that is deleted with the memory.
+        encoder: a function from a list of texts to as many vectors, or from one text to its vector. A memory can only be
+            opened with the encoder it was created with (or without one).
+        mode: "w" to read and write (one process at a time), "r" to read, also while another process writes.
+        durability: "full": acknowledged changes survive a power cut; "normal": they survive the end of the process.
+        capacity: the largest number of texts. When it is exceeded, the text that was least recently useful is removed.
+        seed: the same seed and the same calls give the same memory.
+
+    Raises:
+        InvalidOption: the store holds no texts, or was created with another encoder.
+        StoreLocked: another process has the store open for writing.
+        StoreError: the directory cannot be used.
 
     Example:
         >>> memory = TextMemory(seed=0)
-        >>> ada = memory.remember("Ada's favourite colour is green", speaker="Ada")
-        >>> bob = memory.remember("Bob takes the train to work", speaker="Bob")
-        >>> found = memory.recall("How does Bob get to work?", k=1)
-        >>> found[0].text
+        >>> ada = memory.remember("Ada's favourite colour is green", {"speaker": "Ada"})
+        >>> bob = memory.remember("Bob takes the train to work", {"speaker": "Bob"})
+        >>> hits = memory.recall("How does Bob get to work?", k=1)
+        >>> hits[0].text
         'Bob takes the train to work'
-        >>> memory.reward(found, bob)
+        >>> memory.reward(hits, [1.0])
         Learned(learned=1, skipped=0)
         >>> memory.recall("colours", where={"speaker": "Bob"}).texts
         ['Bob takes the train to work']
         >>> memory.forget(ada)
+        1
         >>> len(memory)
         1
     """
@@ -112,113 +73,283 @@ class TextMemory:
         capacity: int | None = None,
         seed: int | None = None,
     ):
-        self._made_of = WordKeys() if encoder is None else VectorKeys(encoder)
+        self._keys: KeyMaker = WordKeys() if encoder is None else VectorKeys(encoder)
         if path is None:
             if mode != "w":
-                raise InvalidOption(f'a memory without a path is there for its one writer: mode is "w", not {mode!r}')
+                raise InvalidOption(f'mode must be "w" for a memory without a path, not {mode!r}')
             path, durability = tempfile.mkdtemp(prefix="memorytree-"), "normal"
             weakref.finalize(self, shutil.rmtree, path, ignore_errors=True)
-        self._store = self._opened(path, mode=mode, durability=durability, capacity=capacity, seed=seed)
-
-    def _opened(self, path: str | os.PathLike, **options: Any) -> MemoryStore:
-        """The store at a path, if its keys are made as ours are."""
-        # What is settled when a memory is made may be made otherwise by a later version.
-        made = {} if exists(path) else {"settings": {"text": self._made_of.mark()}, **self._made_of.options}
-        store = MemoryStore(path, **made, **options)
-        mark = store.settings.get("text")
-        if mark is None or not self._made_of.fit(mark):
-            store.close()
-            what = "holds no texts: open it with memorytree.open" if mark is None else "was made with another encoder"
-            raise InvalidOption(f"{path} {what}")
-        return store
+        options: dict[str, Any] = {"mode": mode, "durability": durability, "capacity": capacity, "seed": seed}
+        if not exists(path):
+            # An existing store keeps the options it was created with.
+            options |= {"app_settings": {"text": self._keys.fingerprint()}, **self._keys.store_options}
+        self._store = MemoryStore(path, **options)
+        fingerprint = cast(Fingerprint | None, self._store.app_settings.get("text"))
+        if fingerprint is None or not self._keys.matches(fingerprint):
+            self._store.close()
+            reason = (
+                "holds no texts; open it with memorytree.open" if fingerprint is None else "was created with another encoder"
+            )
+            raise InvalidOption(f"{path} {reason}")
 
     # ---- writing
 
-    def remember(self, text: str, /, *, id: int | None = None, ttl: Any = None, **metadata: Any) -> int:
-        """Remember a text and return its id.
+    def remember(self, text: str, metadata: Metadata | None = None, *, id: int | None = None, ttl: Lifetime = None) -> int:
+        """Store a text.
 
         Args:
-            text: what to remember.
-            id: the id to give it (a text that has it is replaced); by default the next free number.
-            ttl: after so many seconds (or a timedelta) it is gone.
-            metadata: what else is known of it: texts, numbers, booleans or None, for `recall(where=...)`.
+            text: the text; it must contain more than spaces.
+            metadata: {name: str, int, float, bool or None}, for `recall(where=...)`.
+            id: its id, an integer >= 0. A text that has this id is replaced. None: the next free integer.
+            ttl: lifetime in seconds or as a timedelta, after which the text is gone. None: no limit.
+
+        Returns:
+            The id.
+
+        Raises:
+            InvalidOption: an argument is not as described.
+
+        Example:
+            >>> with TextMemory() as memory:
+            ...     memory.remember("The umbrella is behind the door", {"room": "hall"}, ttl=3600)
+            0
         """
-        key = self._made_of.row(checked(text))
+        key = self._keys.key(check_text(text))
         return int(self._store.insert(key, text, id=id, metadata=metadata or None, ttl=ttl))
 
     def remember_many(
         self,
         texts: Iterable[str],
+        metadata: Sequence[Metadata | None] | None = None,
         *,
-        metadata: Sequence[Mapping[str, Any] | None] | None = None,
-        ids: Sequence[int] | None = None,
-        ttl: Any = None,
+        ids: Sequence[int | None] | None = None,
+        ttl: Lifetime | Sequence[Lifetime] = None,
     ) -> list[int]:
-        """Remember texts, all or none of them, and return their ids.
+        """Store several texts as one operation: all of them or, after an error, none.
 
         Args:
-            texts: what to remember.
-            metadata: a mapping or None for each.
-            ids: the ids to give them.
-            ttl: after so many seconds they are gone: one for all, or one for each.
+            texts: n texts.
+            metadata: n mappings (or None for a text without metadata).
+            ids: n ids (None for the next free integer).
+            ttl: one lifetime for all texts, or n lifetimes.
+
+        Returns:
+            The n ids.
+
+        Raises:
+            InvalidOption: an argument is not as described.
+
+        Example:
+            >>> with TextMemory() as memory:
+            ...     memory.remember_many(["Ada likes tea", "Bob likes coffee"], [{"who": "Ada"}, {"who": "Bob"}])
+            [0, 1]
         """
         if isinstance(texts, str):
-            raise InvalidOption("remember_many takes a list of texts; remember takes one")
-        texts = [checked(text) for text in options.listed(texts)]
+            raise InvalidOption("remember_many takes a list of texts; use remember for one text")
+        texts = [check_text(text) for text in texts]
         if not texts:
             return []
-        found = self._store.insert_many(self._made_of.rows(texts), texts, ids=ids, metadata=metadata, ttl=ttl)
-        return [int(id) for id in found]
+        ids_given = self._store.insert_many(self._keys.keys(texts), texts, ids=ids, metadata=metadata, ttl=ttl)
+        return [int(id) for id in ids_given]
 
-    def forget(self, id: int) -> None:
-        """Forget a text; `UnknownId` where there is none."""
-        self._store.remove(id)
-
-    def reward(self, recall: Recall | str, rewards: Any) -> Learned:
-        """Say how useful the texts were that a question recalled.
+    def update_metadata(self, id: int, metadata: Metadata, *, replace: bool = False) -> None:
+        """Change the metadata of a text.
 
         Args:
-            recall: what `recall` returned, or its `receipt`.
-            rewards: the id of the text that was useful, or a set of such ids (the others were not); a mapping {id: number
-                from 0 to 1}; or a list with one such number for each text, None where none was observed.
+            id: the id of the text.
+            metadata: the names to set; other names keep their values.
+            replace: remove all other names.
 
-        Something is learned where one text was more useful than another.
+        Raises:
+            UnknownId: no text has this id.
+            InvalidOption: the metadata is not as described for `remember`.
+
+        Example:
+            >>> with TextMemory() as memory:
+            ...     id = memory.remember("Ada likes tea", {"who": "Ada"})
+            ...     memory.update_metadata(id, {"checked": True})
+            ...     memory.metadata(id)
+            {'who': 'Ada', 'checked': True}
         """
-        if not isinstance(recall, Recall | str):
-            raise InvalidReceipt(f"reward takes what recall returned, or its receipt, not {type(recall).__name__}")
-        receipt = recall.receipt if isinstance(recall, Recall) else recall
-        if isinstance(rewards, int | np.integer) and not isinstance(rewards, bool):
+        self._store.update_metadata(id, metadata, replace=replace)
+
+    def forget(self, id: int | None = None, *, where: Where | None = None) -> int:
+        """Remove a text by its id, or all texts with some metadata.
+
+        Args:
+            id: the id of a text.
+            where: instead of an id, metadata as in `recall`.
+
+        Returns:
+            How many texts were removed.
+
+        Raises:
+            UnknownId: no text has this id.
+            InvalidOption: both an id and metadata were given, or neither.
+
+        Example:
+            >>> memory = TextMemory()
+            >>> _ = memory.remember_many(["a draft", "a second draft", "a letter"], [{"draft": True}, {"draft": True}, {}])
+            >>> memory.forget(where={"draft": True}), memory.forget(2)
+            (2, 1)
+        """
+        return self._store.remove(id, where=where)
+
+    def reward(self, receipt: TextHits | Receipt | str, rewards: Rewards) -> Learned:
+        """Report how useful recalled texts were, so that later answers are better.
+
+        The first reward for a text of a receipt counts. The same reward again has no effect.
+
+        Args:
+            receipt: the hits that `recall` returned, their receipt, or `str(receipt)`.
+            rewards: a list with one number in [0, 1] for each hit, None where the use is not known; or a mapping
+                {id: number}; or the id of the text that was useful, or a set of such ids: these get 1, the other hits 0.
+
+        Returns:
+            How many rewards changed what the memory has learned, and how many could not be used.
+
+        Raises:
+            InvalidReceipt: the receipt is not from this memory.
+            InvalidReward: a reward is outside [0, 1], or for a text that is not among the hits.
+            ConflictingReward: a text of this receipt has had a different reward.
+
+        Example:
+            >>> memory = TextMemory(seed=0)
+            >>> _ = memory.remember_many(["The umbrella is behind the door", "The key is under the mat", "Rain on Monday"])
+            >>> hits = memory.recall("What is behind what, against drizzle?", k=3)
+            >>> memory.recall("drizzle")[0].score
+            0.0
+            >>> token = str(hits.receipt)  # can be stored
+            >>> memory.reward(token, {0: 1.0, 1: 0.0})
+            Learned(learned=1, skipped=0)
+            >>> memory.recall("drizzle")[0].text
+            'The umbrella is behind the door'
+        """
+        if isinstance(receipt, TextHits):
+            receipt = receipt.receipt
+        if isinstance(rewards, bool):
+            raise InvalidReward("rewards are numbers for the hits, or ids, not a bool")
+        if isinstance(rewards, int | np.integer):
             rewards = {int(rewards)}
         if isinstance(rewards, AbstractSet):
-            returned = tokens.read(receipt, self._store._identity)[1].ids
-            rewards = {**dict.fromkeys(returned, 0.0), **dict.fromkeys(rewards, 1.0)}
-        if isinstance(rewards, Mapping):
-            return self._store.reward(receipt, rewards)
-        return self._store.update(receipt, rewards)
+            receipt = receipt if isinstance(receipt, Receipt) else Receipt.parse(receipt)
+            rewards = {**dict.fromkeys(receipt.ids, 0.0), **dict.fromkeys(rewards, 1.0)}
+        return self._store.reward(receipt, rewards)
 
     # ---- reading
 
-    def recall(self, question: str, k: int = 5, *, where: Mapping[str, Any] | None = None, explore: float = 0.0) -> Recall:
-        """The texts that answer a question best, at most k.
+    def recall(self, question: str, k: int = 5, *, where: Where | None = None, explore: float = 0.0) -> TextHits:
+        """Find the texts that answer a question best.
 
         Args:
-            question: in plain words.
-            k: how many to return.
-            where: only texts with this metadata: {"user": "u17", "kind": ["fact", "task"]}.
-            explore: with this probability one decision is left to chance, so that rewards tell something new.
+            question: a text.
+            k: the largest number of hits. If fewer texts have a feature in common with the question, those that were used
+                last follow with score 0.
+            where: only texts with this metadata, {name: value or list of alternatives}, such as
+                {"user": "u17", "kind": ["fact", "task"]}.
+            explore: the probability, in [0, 1], that one decision of the search is random, to collect rewards for texts that
+                would not be found otherwise.
+
+        Returns:
+            At most k hits, best first.
+
+        Raises:
+            InvalidOption: an argument is not as described.
+
+        Example:
+            >>> with TextMemory() as memory:
+            ...     _ = memory.remember_many(["Ada likes tea", "Bob likes tea"], [{"who": "Ada"}, {"who": "Bob"}])
+            ...     memory.recall("tea?", where={"who": ["Bob", "Cleo"]}).texts
+            ['Bob likes tea']
         """
-        key = self._made_of.row(checked(question))
-        return Recall(self._store.query(key, k, where=where, explore=explore, beam=self._made_of.beam))
+        key = self._keys.key(check_text(question))
+        return TextHits(self._store.query(key, k, where=where, explore=explore, beam=self._keys.beam))
 
     def explain(self, question: str, k: int = 5) -> Explanation:
-        """Why a question recalls what it does: for each text the three features it has in common that count most."""
-        told = self._store.explain(self._made_of.row(checked(question)), k, beam=self._made_of.beam)
-        names = self._made_of.names(question)
+        """Show why a question finds the texts it does.
+
+        Args:
+            question: a text.
+            k: how many hits to explain.
+
+        Returns:
+            For each hit the three features shared with the question that contribute most to its score.
+
+        Raises:
+            InvalidOption: an argument is not as described.
+
+        Example:
+            >>> with TextMemory() as memory:
+            ...     _ = memory.remember("The cat sleeps on the sofa")
+            ...     candidate = memory.explain("cat?").candidates[0]
+            >>> candidate.hit.value, sorted(feature for feature, part in candidate.parts)
+            ('The cat sleeps on the sofa', ['cat', '~ cat', '~cat '])
+        """
+        explanation = self._store.explain(self._keys.key(check_text(question)), k, beam=self._keys.beam)
+        names = self._keys.feature_names(question)
         candidates = tuple(
-            replace(candidate, parts=tuple((names.get(feature, feature), part) for feature, part in candidate.parts))
-            for candidate in told.candidates
+            replace(candidate, parts=tuple((names.get(column, column), part) for column, part in candidate.parts))
+            for candidate in explanation.candidates
         )
-        return replace(told, candidates=candidates)
+        return replace(explanation, candidates=candidates)
+
+    def ids(self, where: Where | None = None) -> list[int]:
+        """The ids of all texts, or of those with some metadata, in order of insertion.
+
+        Args:
+            where: metadata as in `recall`.
+
+        Returns:
+            The ids.
+
+        Example:
+            >>> with TextMemory() as memory:
+            ...     _ = memory.remember_many(["Ada likes tea", "Bob likes tea"], [{"who": "Ada"}, {"who": "Bob"}])
+            ...     memory.ids(), memory.ids(where={"who": "Bob"})
+            ([0, 1], [1])
+        """
+        return self._store.ids(where)
+
+    @overload
+    def get(self, id: int) -> str | None: ...
+    @overload
+    def get(self, id: int, default: Default) -> str | Default: ...
+    def get(self, id: int, default: Default | None = None) -> str | Default | None:
+        """The text with an id, or `default` if there is none.
+
+        Args:
+            id: an id.
+            default: what to return for an unknown id.
+
+        Returns:
+            The text or `default`.
+
+        Example:
+            >>> with TextMemory() as memory:
+            ...     _ = memory.remember("Ada likes tea", id=7)
+            ...     memory.get(7), memory.get(8), memory.get(8, "nothing")
+            ('Ada likes tea', None, 'nothing')
+        """
+        return cast(str | Default | None, self._store.get(id, default))
+
+    def metadata(self, id: int) -> dict[str, MetadataValue]:
+        """The metadata of a text.
+
+        Args:
+            id: an id.
+
+        Returns:
+            A new dict.
+
+        Raises:
+            UnknownId: no text has this id.
+
+        Example:
+            >>> with TextMemory() as memory:
+            ...     memory.metadata(memory.remember("Ada likes tea", {"who": "Ada"}))
+            {'who': 'Ada'}
+        """
+        return dict(self._store.metadata(id))
 
     def __len__(self) -> int:
         return len(self._store)
@@ -231,22 +362,28 @@ class TextMemory:
         return iter(self._store)
 
     def __getitem__(self, id: int) -> str:
-        """The text that has an id."""
+        """The text with an id; `UnknownId` if there is none."""
         return str(self._store[id])
 
-    def metadata(self, id: int) -> dict[str, Any]:
-        """What else is known of a text."""
-        return dict(self._store.metadata(id))
-
-    # ---- upkeep
+    # ---- maintenance
 
     @property
     def store(self) -> MemoryStore:
-        """What the texts lie in, with all its means of upkeep: checkpoint, verify, backup, export ..."""
+        """The store that holds the texts, with `verify`, `backup`, `compact`, export and import.
+
+        Example:
+            >>> with TextMemory() as memory:
+            ...     memory.store.verify().ok
+            True
+        """
         return self._store
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the store. A memory without a path loses its texts when it is garbage collected.
+
+        Example:
+            >>> TextMemory().close()
+        """
         self._store.close()
 
     def __enter__(self) -> Self:
@@ -254,15 +391,8 @@ class TextMemory:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Close."""
+        """Close the memory."""
         self.close()
 
     def __repr__(self) -> str:
         return f"<TextMemory in {self._store!r}>"
-
-
-def checked(text: Any) -> str:
-    """A text, if it is one."""
-    if not isinstance(text, str) or not text.strip():
-        raise InvalidOption(f"a text is a str with something in it, not {text!r:.80}")
-    return text

@@ -1,4 +1,4 @@
-"""What README and docs/command-line.md show on a console is what happens."""
+"""Console sessions in README.md and docs/command-line.md show the real output."""
 
 import doctest
 import json
@@ -16,19 +16,19 @@ PAGES = ["README.md", "docs/command-line.md"]
 
 
 def steps(page):
-    """All commands of a page, each with what it is said to write."""
+    """All commands on a page, each with the output shown."""
     shown = "".join(re.findall(r"^```console\n(.*?)^```", (ROOT / page).read_text(encoding="utf8"), re.M | re.S))
     return re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", shown, re.M)
 
 
 class Shell:
-    """As much of a shell as the guide needs: pipes, < and >, cat, and the last exit code."""
+    """The part of a shell that the pages use: pipes, < and >, cat, and $?."""
 
     def __init__(self):
         self.code = 0
 
     def run(self, line, shown):
-        """What a line writes; `cat` makes the file that it shows."""
+        """The output of a line; `cat` creates the file whose content is shown."""
         if line == "echo $?":
             return f"{self.code}\n"
         if line.startswith("cat "):
@@ -50,23 +50,23 @@ class Shell:
 
 
 def comparable(text):
-    """Without what may differ: spaces at the end of lines, and the digits of scores."""
+    """Text without trailing spaces and without the digits of scores."""
     return re.sub(r"\d\.\d{3}\b", "#.###", re.sub(r" +$", "", text, flags=re.M))
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_a_page_shows_what_happens(page, tmp_path, monkeypatch):
+def test_console_sessions(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MEMORYTREE_STORE", raising=False)
-    shell, agrees = Shell(), doctest.OutputChecker().check_output
+    shell, matches = Shell(), doctest.OutputChecker().check_output
     for line, shown in steps(page):
         written = shell.run(line, shown)
-        assert agrees(comparable(shown), comparable(written), doctest.ELLIPSIS), f"$ {line}\n{written}"
-        if "answer.json" in line:  # what jq would make of it
+        assert matches(comparable(shown), comparable(written), doctest.ELLIPSIS), f"$ {line}\n{written}"
+        if "answer.json" in line:  # stands for a call of jq
             answer = json.loads(Path("answer.json").read_text())
             rewards = {str(hit["id"]): float(place == 0) for place, hit in enumerate(answer["hits"])}
             Path("rewards.jsonl").write_text(json.dumps({"receipt": answer["receipt"], "rewards": rewards}))
 
 
-def test_pages_show_something():
+def test_pages_have_sessions():
     assert [len(steps(page)) >= least for page, least in zip(PAGES, (3, 20), strict=True)] == [True, True]
