@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from memorytree.demo import docstrings, vectors
-from memorytree.demo.__main__ import main
-from memorytree.demo.docstrings import BLANK, Paragraph, choose_task, collect, paragraphs, words
-from memorytree.demo.race import CONSTANT, SCAN, TREE, Race, error
+from examples.demo import docstrings, vectors
+from examples.demo.__main__ import main
+from examples.demo.docstrings import BLANK, Paragraph, choose_task, collect, paragraphs, words
+from examples.demo.race import CONSTANT, SCAN, TREE, Race, error
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ def test_a_picture_that_cannot_be_saved_is_said_before_the_work(run):
 
 
 def test_what_is_not_installed_is_named_with_its_extra(run, monkeypatch):
-    for module in [name for name in sys.modules if name.startswith("memorytree.demo")]:
+    for module in [name for name in sys.modules if name.startswith("examples.demo")]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, "threadpoolctl", None)
     assert run("demo", code=2).err == 'memorytree: threadpoolctl is not installed: pip install "memorytree[demo]"\n'

@@ -2,7 +2,7 @@
 
 import pytest
 
-from memorytree.lab import command
+from lab import command
 from tests.lab.made_up import result
 
 

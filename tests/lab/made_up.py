@@ -2,16 +2,16 @@
 
 import hashlib
 
-from memorytree.lab.parts import Part
+from lab.parts import Part
 
-# A peer's merit: the error it is given; the less the better.
+# A baseline's merit: the error it is given; the less the better.
 ERRORS = {"ours": 0.2, "ours-best": 0.19, "cmt": 0.5, "cmt-u": 0.6, "exact-1nn": 0.3, "vw-oaa": 0.4, "linear": 0.1}
 
 
 def result(part: Part, errors: dict[str, float] = ERRORS, **more) -> dict:
     """What a part might have found; a little different for each seed, the same whenever it is asked."""
     digest = hashlib.sha256(part.label.encode()).digest()
-    error = errors.get(part.peer, 0.8) + digest[0] / 1e5
+    error = errors.get(part.baseline, 0.8) + digest[0] / 1e5
     figures = {
         "status": "ok",
         "wall_s": 1.0,
@@ -42,7 +42,7 @@ def own_figures(part: Part, error: float) -> dict:
         depth = {"average_depth": n.bit_length() + 0.5, "depth": n.bit_length() + 2, "leaf_limit": 40, "router_error": 0.1}
         return {**depth, "insert_us": 5.0, "query_us": float(n.bit_length()), "bytes": 700.0, "beyond_key": 188.0}
     if part.job.endswith(":trial"):
-        return {"sizes": [size(part.peer, n, error) for n in options["sizes"]]}
+        return {"sizes": [size(part.baseline, n, error) for n in options["sizes"]]}
     if part.job.endswith(":passes"):
         values = range(options["passes"] + 1)
     elif "values" in options:
@@ -52,9 +52,9 @@ def own_figures(part: Part, error: float) -> dict:
     return {"points": [point(value, place, error) for place, value in enumerate(values)]}
 
 
-def size(peer: str, n: int, error: float) -> dict:
-    linear = peer in ("bm25", "exact-1nn", "attention", "vw-oaa", "faiss-lsh", "nca")
-    time = {"query_us": n / 100 if linear else 10.0, "insert_us": 3.0, "more_us": 12.0, "again": peer in ("bm25", "nca")}
+def size(baseline: str, n: int, error: float) -> dict:
+    linear = baseline in ("bm25", "exact-1nn", "attention", "vw-oaa", "faiss-lsh", "nca")
+    time = {"query_us": n / 100 if linear else 10.0, "insert_us": 3.0, "more_us": 12.0, "again": baseline in ("bm25", "nca")}
     return {"n": n, **time, "beyond_key": 50.0, "error": error, "own_key_error": 0.0}
 
 

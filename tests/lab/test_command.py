@@ -6,12 +6,12 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
+from lab import command, documents, process
+from lab.experiments import EXPERIMENTS, Plan
+from lab.parts import Part
+from lab.process import child_environment
+from lab.results import Results
 from memorytree.cli import app
-from memorytree.lab import command, documents, process
-from memorytree.lab.experiments import EXPERIMENTS, Plan
-from memorytree.lab.parts import Part
-from memorytree.lab.process import environment
-from memorytree.lab.results import Results
 from tests.lab import files
 from tests.lab.made_up import result
 
@@ -19,8 +19,8 @@ cli = CliRunner()
 
 
 def test_the_command_line_does_not_wait_for_the_lab():
-    asked = "import sys, memorytree.cli; print(sorted({'sklearn', 'matplotlib', 'memorytree.lab.peers'} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, env=environment(), check=True)
+    asked = "import sys, memorytree.cli; print(sorted({'sklearn', 'matplotlib', 'lab.baselines'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, env=child_environment(), check=True)
     assert done.stdout.strip() == "[]"
 
 
@@ -126,7 +126,7 @@ def test_what_tells_of_more_runs_is_not_replaced(tmp_path, monkeypatch):
 
     shutil.rmtree(tmp_path / "parts")
     failing = {"status": "failed", "why": "no"}
-    monkeypatch.setattr(command, "measured", lambda part, plan: failing if part.peer == "ours" else result(part))
+    monkeypatch.setattr(command, "measured", lambda part, plan: failing if part.baseline == "ours" else result(part))
     done = cli.invoke(app, arguments)
     assert done.exit_code == 0
     assert f"retrieval.json tells of {some} good runs, this is about {some - 1}: it stays." in done.output
@@ -139,7 +139,7 @@ def test_what_tells_of_more_runs_is_not_replaced(tmp_path, monkeypatch):
 
 def test_it_is_said_when_the_data_are_others_than_those_of_kept_parts(tmp_path, monkeypatch):
     monkeypatch.setattr(documents, "save", lambda figure, path: None)
-    monkeypatch.setattr(process, "measure", lambda peer, dataset, **_: result(Part(peer, dataset)))
+    monkeypatch.setattr(process, "measure", lambda baseline, dataset, **_: result(Part(baseline, dataset)))
     data, moved = tmp_path / "data", tmp_path / "moved"
     files.write(data / "flickr8k", "captions.csv", "a dog")
 
@@ -164,7 +164,7 @@ def test_neither_a_damaged_document_nor_a_quick_one_stands_in_the_way(tmp_path, 
     part = Part("ours", "flickr8k")
     quick = {"name": "retrieval", "quick": True, "runs": 99 * [{"status": "ok"}]}
     (tmp_path / "retrieval.json").write_text(standing or json.dumps(quick))
-    assert documents.reason_against("retrieval", Plan(), Results({part: result(part)}), tmp_path) == ""
+    assert documents.reason_to_keep("retrieval", Plan(), Results({part: result(part)}), tmp_path) == ""
 
 
 def test_results_of_a_checkout_are_safe_from_quick_runs(tmp_path, monkeypatch):
@@ -177,9 +177,9 @@ def test_results_of_a_checkout_are_safe_from_quick_runs(tmp_path, monkeypatch):
 
 
 def test_one_experiment_end_to_end(tmp_path, monkeypatch):
-    """Nothing made up: real peers in processes of their own, on a few rows."""
+    """Nothing made up: real baselines in processes of their own, on a few rows."""
     experiment = EXPERIMENTS["few-shot"]
-    tiny = [Part(peer, "made-classes") for peer in ("exact-1nn", "linear")]
+    tiny = [Part(baseline, "made-classes") for baseline in ("exact-1nn", "linear")]
     monkeypatch.setattr(type(experiment), "parts", lambda self, plan: tiny)
     done = cli.invoke(app, ["lab", "run", "few-shot", "--quick", "--out", str(tmp_path)])
     assert done.exit_code == 0, done.output

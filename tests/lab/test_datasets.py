@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lab.datasets import NAMES, Dataset, Source, load
+from lab.datasets.standard import flickr
 from memorytree.errors import DamagedData, DataMissing, InvalidOption
-from memorytree.lab.datasets import NAMES, Dataset, Source, load
-from memorytree.lab.datasets.standing import flickr
 from tests.lab.files import write
 
 # ---- sets by name
@@ -77,7 +77,7 @@ def test_captioned_images_with_precomputed_features(tmp_path, rng, name):
 
 def test_captioned_images_with_hog_are_seen_once(tmp_path, rng, monkeypatch):
     io = pytest.importorskip("skimage.io", reason="scikit-image is not installed")
-    from memorytree.lab.datasets import images
+    from lab.datasets import images
 
     for number in range(10):
         (tmp_path / "pascal" / "images" / "dogs").mkdir(parents=True, exist_ok=True)

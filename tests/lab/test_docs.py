@@ -7,18 +7,18 @@ from pathlib import Path
 
 from typer.main import get_command
 
-from memorytree.lab.command import app
-from memorytree.lab.process import environment
+from lab.command import app
+from lab.process import child_environment
 
 PAGE = (Path(__file__).parents[2] / "docs" / "lab.md").read_text(encoding="utf8")
 
 
-def test_the_peer_of_ones_own_runs_as_written(tmp_path):
+def test_the_baseline_of_ones_own_runs_as_written(tmp_path):
     file, told = re.search(r"^```python\n(.*?)^```.*?^\$ python nearest_mean.py\n(.*?)^```", PAGE, re.M | re.S).groups()
     assert len(file.splitlines()) <= 30
     (tmp_path / "nearest_mean.py").write_text(file, encoding="utf8")
     command = [sys.executable, str(tmp_path / "nearest_mean.py")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment(), cwd=tmp_path)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=child_environment(), cwd=tmp_path)
     assert done.returncode == 0, done.stderr[-2000:]
     for line, written in zip(done.stdout.splitlines(), told.splitlines(), strict=True):
         *said, error = line.split()

@@ -1,9 +1,9 @@
 import pytest
 
-from memorytree.lab.experiments import EXPERIMENTS, Plan
-from memorytree.lab.experiments.verdicts import judged
-from memorytree.lab.peers import PEERS
-from memorytree.lab.results import Results, troubles
+from lab.baselines import BASELINES
+from lab.experiments import EXPERIMENTS, Plan
+from lab.experiments.claims import judged
+from lab.results import Results, problems
 from tests.lab.made_up import ERRORS, result, results
 
 PLAN = Plan(quick=False, seeds=2)
@@ -12,14 +12,16 @@ PLANS = [PLAN, Plan(quick=True, seeds=5)]
 
 @pytest.mark.parametrize("plan", PLANS, ids=["full", "quick"])
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_parts_name_peers_that_exist_and_seeds_that_were_asked_for(name, plan):
+def test_parts_name_baselines_that_exist_and_seeds_that_were_asked_for(name, plan):
     parts = EXPERIMENTS[name].parts(plan)
     assert len(set(parts)) == len(parts) > 0
     for part in parts:
-        assert part.peer in PEERS
+        assert part.baseline in BASELINES
         assert part.seed in range(1 if plan.quick else plan.seeds)
     if not plan.quick:
-        linear = {part.seed for part in parts if PEERS[part.peer].linear and part.job == "batch" and name != "retrieval"}
+        linear = {
+            part.seed for part in parts if BASELINES[part.baseline].linear and part.job == "batch" and name != "retrieval"
+        }
         assert linear <= {0}
 
 
@@ -53,13 +55,13 @@ def test_nothing_is_dropped_where_nothing_was_measured(name, status):
     assert all(claim.holds is None for claim in found.claims)
     for picture in found.pictures:
         picture.figure.draw_without_rendering()
-    told = troubles(Results(empty))
+    told = problems(Results(empty))
     assert bool(told) is (status is not None)
 
 
 def test_claims_that_fail_are_said_to_fail():
     experiment = EXPERIMENTS["few-shot"]
-    upside_down = {peer: 1 - error for peer, error in ERRORS.items()}
+    upside_down = {baseline: 1 - error for baseline, error in ERRORS.items()}
     for errors, holds in ((ERRORS, True), (upside_down, False)):
         found = experiment.findings(PLAN, Results(results(experiment, PLAN, errors=errors)))
         claims = {claim.text: claim for claim in found.claims}
@@ -92,4 +94,4 @@ def test_results_are_found_by_what_determines_them():
     assert len(found.of(n=1000, routing="paper")) == PLAN.seeds
     assert found.of(n=1) == []
     one = next(iter(parts))
-    assert found.of(peer=one.peer, seed=0, n=1000, routing="paper") == [result(one)]
+    assert found.of(baseline=one.baseline, seed=0, n=1000, routing="paper") == [result(one)]

@@ -8,8 +8,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memorytree.errors import DamagedData
-from memorytree.lab.datasets.formats import (
+from lab.datasets.formats import (
     Columns,
     read_captions,
     read_libsvm,
@@ -18,6 +17,7 @@ from memorytree.lab.datasets.formats import (
     read_xmc,
     vw_lines,
 )
+from memorytree.errors import DamagedData
 from tests.lab.files import PACKERS, write
 
 WIDTH, LABELS = 6, 5

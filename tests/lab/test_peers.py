@@ -1,4 +1,4 @@
-"""Every peer learns a tiny data set and answers in the form that it promises."""
+"""Every baseline learns a tiny data set and answers in the form that it promises."""
 
 import inspect
 import re
@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from lab import jobs
+from lab.baselines import BASELINES, Baseline, base, find_baseline
+from lab.baselines.approximate import Projected
+from lab.baselines.base import ColumnSubset, GrowableArray, top_columns
 from memorytree.errors import InvalidOption
 from memorytree.estimators.metrics import mean_reward, precision_at
-from memorytree.lab import jobs
-from memorytree.lab.peers import PEERS, Peer, base, missing, peer
-from memorytree.lab.peers.approximate import Projected
-from memorytree.lab.peers.base import Growing, Narrow, best_of
-from tests.lab import own_peers, tiny
+from tests.lab import own_baselines, tiny
 
 DATA = {
     "dense": tiny.dense_classes(),
@@ -23,19 +23,19 @@ DATA = {
     "retrieval": tiny.retrieval(),
 }
 # Those that learn next to nothing from 300 rows in one pass.
-SLOW_LEARNERS = {name for name in PEERS if name.startswith("vw-") and name != "vw-emt"}
+SLOW_LEARNERS = {name for name in BASELINES if name.startswith("vw-") and name != "vw-emt"}
 
 
-def fits(kind: type[Peer], name: str) -> bool:
+def fits(kind: type[Baseline], name: str) -> bool:
     data = DATA[name]
     return data.kind in kind.kinds and ("sparse" if data.sparse else "dense") in kind.keys
 
 
-PAIRS = [(name, data) for name, kind in PEERS.items() for data in DATA if fits(kind, data)]
+PAIRS = [(name, data) for name, kind in BASELINES.items() for data in DATA if fits(kind, data)]
 
 
-def made(name: str) -> Peer:
-    kind = peer(name)
+def made(name: str) -> Baseline:
+    kind = find_baseline(name)
     if missing(kind):
         pytest.skip(f"{name} needs {', '.join(missing(kind))}, which is not installed")
     return kind(seed=0)
@@ -43,10 +43,10 @@ def made(name: str) -> Peer:
 
 @pytest.fixture(scope="module")
 def fitted():
-    """Peers that have learned, by name and data set; what is done with them must not change them."""
-    kept: dict[tuple[str, str], Peer] = {}
+    """Baselines that have learned, by name and data set; what is done with them must not change them."""
+    kept: dict[tuple[str, str], Baseline] = {}
 
-    def get(name: str, which: str) -> Peer:
+    def get(name: str, which: str) -> Baseline:
         if (name, which) not in kept:
             one = kept[name, which] = made(name)
             one.fit(DATA[which])
@@ -56,15 +56,15 @@ def fitted():
     kept.clear()
 
 
-def asked(one: Peer, data):
-    return jobs.read_as(one, data.test_texts, data.test)
+def asked(one: Baseline, data):
+    return jobs.inputs_for(one, data.test_texts, data.test)
 
 
 @pytest.mark.parametrize(("name", "which"), PAIRS)
-def test_a_peer_learns_and_answers(fitted, name, which):
+def test_a_baseline_learns_and_answers(fitted, name, which):
     one, data = fitted(name, which), DATA[which]
     rows = asked(one, data)
-    found = one.predict(one.ready(rows), 3)
+    found = one.predict(one.encode(rows), 3)
     tests = data.test.shape[0]
     if data.kind == "classes":
         assert found.shape == (tests,)
@@ -88,19 +88,19 @@ def test_a_peer_learns_and_answers(fitted, name, which):
 
 
 @pytest.mark.parametrize(("name", "which"), PAIRS)
-def test_one_at_a_time_a_peer_answers_as_in_a_batch(fitted, name, which):
+def test_one_at_a_time_a_baseline_answers_as_in_a_batch(fitted, name, which):
     one, data = fitted(name, which), DATA[which]
     if name == "vw-oas":
         pytest.skip("it never tells its answers")
     rows = asked(one, data)[:8]
     many = one.predict(rows, 1)
-    singly = [one.predict(one.ready(rows[row : row + 1]), 1)[0] for row in range(8)]
+    singly = [one.predict(one.encode(rows[row : row + 1]), 1)[0] for row in range(8)]
     assert np.array_equal(np.asarray(singly).ravel(), np.asarray(many).ravel())
 
 
-@pytest.mark.parametrize("name", [name for name, kind in PEERS.items() if kind.incremental and "classes" in kind.kinds])
+@pytest.mark.parametrize("name", [name for name, kind in BASELINES.items() if kind.incremental and "classes" in kind.kinds])
 @pytest.mark.parametrize("which", ["dense", "sparse"])
-def test_an_incremental_peer_learns_row_by_row(name, which):
+def test_an_incremental_baseline_learns_row_by_row(name, which):
     one, data = made(name), DATA[which]
     one.prepare(data)
     if which == "sparse" and isinstance(one, Projected):
@@ -116,24 +116,24 @@ def test_an_incremental_peer_learns_row_by_row(name, which):
         assert np.mean(found != data.test_truth[:20]) < 0.35
 
 
-@pytest.mark.parametrize("name", [name for name, kind in PEERS.items() if kind.grows and "classes" in kind.kinds])
+@pytest.mark.parametrize("name", [name for name, kind in BASELINES.items() if kind.grows and "classes" in kind.kinds])
 def test_one_more_row_after_a_fit_is_found(name):
     one, data = made(name), DATA["dense"]
     one.fit(data)
     far = np.full((1, data.train.shape[1]), 9, np.float32) * np.sign(data.train[:1])
-    found = one.memories(far)
+    found = one.nearest_ids(far)
     one.learn_one(far, 3)
     if found is not None and name not in ("ours", "ours-best", "ours-u", "nca", "cmt"):
-        assert one.memories(far)[0, 0] == data.rows
+        assert one.nearest_ids(far)[0, 0] == data.rows
 
 
 @pytest.mark.parametrize("name", ["cmt-u", "ours", "ours-u"])
 def test_a_row_that_was_removed_comes_to_mind_no_more(name):
     one, data = made(name), DATA["dense"]
     one.fit(data)
-    first = int(one.memories(data.train[:1])[0, 0])
+    first = int(one.nearest_ids(data.train[:1])[0, 0])
     one.remove(first)
-    assert one.memories(data.train[:1])[0, 0] != first
+    assert one.nearest_ids(data.train[:1])[0, 0] != first
 
 
 def test_the_same_seed_gives_the_same_answers():
@@ -159,24 +159,24 @@ def test_exact_search_is_exact(rng):
     assert np.array_equal(one.nearest(rows[:9], 5)[0], np.argsort(-cosine, axis=1)[:, :5])
 
 
-# ---- a peer of one's own
+# ---- a baseline of one's own
 
 
 def test_the_documented_example_is_the_one_that_is_tested():
     shown = re.search(r"( {4}class NearestMean.*?)\n\n`measure", base.__doc__, re.S).group(1)
-    source = inspect.getsource(own_peers.NearestMean).replace(f'    """{own_peers.NearestMean.__doc__}"""\n\n', "")
+    source = inspect.getsource(own_baselines.NearestMean).replace(f'    """{own_baselines.NearestMean.__doc__}"""\n\n', "")
     assert textwrap.dedent(shown) == source.strip()
     assert len(shown.splitlines()) <= 30
 
 
 def test_the_documented_example_works():
-    data, one = DATA["dense"], peer("tests.lab.own_peers:NearestMean")()
+    data, one = DATA["dense"], find_baseline("tests.lab.own_baselines:NearestMean")()
     one.fit(data)
     assert np.mean(one.predict(data.test) != data.test_truth) < 0.05
 
 
-def test_every_peer_says_what_it_is():
-    for name, kind in PEERS.items():
+def test_every_baseline_says_what_it_is():
+    for name, kind in BASELINES.items():
         assert kind.name == name
         assert kind.title
         assert kind.kinds <= base.ALL_KINDS
@@ -184,20 +184,20 @@ def test_every_peer_says_what_it_is():
         assert not (kind.linear and kind.logarithmic)
 
 
-def test_what_is_no_peer_is_refused():
-    with pytest.raises(InvalidOption, match="no peer 'hnsw'; there are cmt-u"):
-        peer("hnsw")
-    with pytest.raises(InvalidOption, match="is not a Peer"):
-        peer("tests.lab.own_peers:double")
+def test_what_is_no_baseline_is_refused():
+    with pytest.raises(InvalidOption, match="no baseline 'hnsw'; there are cmt-u"):
+        find_baseline("hnsw")
+    with pytest.raises(InvalidOption, match="is not a Baseline"):
+        find_baseline("tests.lab.own_baselines:double")
     with pytest.raises(InvalidOption, match="kd-tree has no option leaves; it has voters"):
-        peer("kd-tree")(leaves=3)
+        find_baseline("kd-tree")(leaves=3)
 
 
-def test_a_peer_is_not_given_what_it_cannot_take():
+def test_a_baseline_is_not_given_what_it_cannot_take():
     with pytest.raises(InvalidOption, match="bm25 takes sparse keys"):
-        jobs.suited(peer("bm25"), DATA["dense"])
+        jobs.check_suited(find_baseline("bm25"), DATA["dense"])
     with pytest.raises(InvalidOption, match="nca takes dense or sparse keys for classes; tiny has sparse keys for labels"):
-        jobs.suited(peer("nca"), DATA["labels"])
+        jobs.check_suited(find_baseline("nca"), DATA["labels"])
 
 
 # ---- their tools
@@ -206,14 +206,14 @@ def test_a_peer_is_not_given_what_it_cannot_take():
 def test_narrow_rows_have_the_same_products(rng):
     rows = sp.random(20, 1000, 0.01, "csr", random_state=0)
     queries = sp.random(5, 1000, 0.05, "csr", random_state=1)
-    narrow = Narrow(rows)
+    narrow = ColumnSubset(rows)
     assert narrow(rows).shape[1] == len(np.unique(rows.indices))
     assert np.allclose((queries @ rows.T).toarray(), (narrow(queries) @ narrow(rows).T).toarray())
 
 
 def test_growing_rows_leave_the_given_ones_alone():
     given = np.arange(6).reshape(3, 2)
-    growing = Growing(given)
+    growing = GrowableArray(given)
     for number in range(100):
         growing.append([number, number])
     assert growing.rows.shape == (103, 2)
@@ -223,4 +223,4 @@ def test_growing_rows_leave_the_given_ones_alone():
 
 def test_the_best_columns_come_first():
     chances = sp.csr_matrix([[0.1, 0, 0.5, 0.2], [0, 0, 0, 0.3]])
-    assert best_of(chances, 3).tolist() == [[2, 3, 0], [3, -1, -1]]
+    assert top_columns(chances, 3).tolist() == [[2, 3, 0], [3, -1, -1]]

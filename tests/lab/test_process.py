@@ -1,4 +1,4 @@
-"""One peer, one data set, one process: whatever happens there, the lab gets an answer."""
+"""One baseline, one data set, one process: whatever happens there, the lab gets an answer."""
 
 import json
 import os
@@ -7,12 +7,12 @@ import sys
 
 import pytest
 
-from memorytree.lab import jobs, peers
-from memorytree.lab.process import Arrays, ChildError, call, environment, measure, read
+from lab import baselines, jobs
+from lab.process import ChildError, SharedArrays, call, child_environment, measure
 from tests.lab import tiny
-from tests.lab.own_peers import NearestMean
+from tests.lab.own_baselines import NearestMean
 
-OWN = "tests.lab.own_peers"
+OWN = "tests.lab.own_baselines"
 
 
 @pytest.fixture(scope="module")
@@ -40,27 +40,27 @@ def test_a_batch_is_measured(dataset):
     assert 0 < found["bytes"] < found["peak_bytes"]
 
 
-def test_a_peer_of_ones_own_is_measured():
+def test_a_baseline_of_ones_own_is_measured():
     found = plain(measure(f"{OWN}:NearestMean", "clusters-500"))
     assert (found["status"], found["rows"]) == ("ok", 500)
     assert found["error"] < 0.05
 
 
-def test_a_peer_of_ones_own_may_be_given_a_name(monkeypatch):
-    monkeypatch.setitem(peers.PEERS, NearestMean.name, NearestMean)
+def test_a_baseline_of_ones_own_may_be_given_a_name(monkeypatch):
+    monkeypatch.setitem(baselines.BASELINES, NearestMean.name, NearestMean)
     found = plain(measure("nearest-mean", "clusters-500"))
     assert (found["status"], found["peer"]) == ("ok", "nearest-mean")
     assert found["error"] < 0.05
 
 
-def test_a_peer_that_no_other_process_could_import_is_refused(monkeypatch):
+def test_a_baseline_that_no_other_process_could_import_is_refused(monkeypatch):
     class Local(NearestMean):
         name = "local"
 
-    monkeypatch.setitem(peers.PEERS, "local", Local)
+    monkeypatch.setitem(baselines.BASELINES, "local", Local)
     found = plain(measure("local", "clusters-500"))
     assert found["status"] == "failed"
-    assert "a peer of your own is a class of a module" in found["why"]
+    assert "a baseline of your own is a class of a module" in found["why"]
 
 
 def test_a_pass_is_followed_row_by_row(dataset):
@@ -78,7 +78,7 @@ def test_a_pass_is_followed_row_by_row(dataset):
 def test_only_those_that_learn_row_by_row_are_followed(dataset):
     found = plain(measure("kd-tree", dataset, job="online"))
     assert found["status"] == "failed"
-    assert "only peers that learn row by row" in found["why"]
+    assert "only baselines that learn row by row" in found["why"]
 
 
 def test_a_job_of_ones_own_is_run(dataset):
@@ -89,26 +89,26 @@ def test_a_job_of_ones_own_is_run(dataset):
     assert "half" not in found  # what was noted on the way is not the result
 
 
-def test_a_peer_that_is_not_installed_is_missing(dataset):
+def test_a_baseline_that_is_not_installed_is_missing(dataset):
     found = plain(measure(f"{OWN}:Needy", dataset))
     assert (found["status"], found["needs"]) == ("missing", ["a_module_that_nobody_has"])
     assert found["versions"]["a_module_that_nobody_has"] == "not installed"
 
 
-def test_a_peer_that_never_ends_is_stopped(dataset):
+def test_a_baseline_that_never_ends_is_stopped(dataset):
     found = plain(measure(f"{OWN}:Hog", dataset, cpu_limit=4))
     assert (found["status"], found["cpu_s"]) == ("stopped", 4)
 
 
-def test_a_peer_that_raises_has_failed(dataset):
+def test_a_baseline_that_raises_has_failed(dataset):
     found = plain(measure(f"{OWN}:Raiser", dataset))
     assert found["status"] == "failed"
     assert found["why"].endswith("RuntimeError: the dog ate my weights")
-    assert "own_peers.py:" in found["why"], "where it went wrong"
+    assert "own_baselines.py:" in found["why"], "where it went wrong"
     assert os.sep not in found["why"], "results are published: they do not tell where files lie on this machine"
 
 
-def test_a_peer_that_crashes_has_failed(dataset):
+def test_a_baseline_that_crashes_has_failed(dataset):
     found = plain(measure(f"{OWN}:Crasher", dataset))
     assert found["status"] == "failed"
     assert "SIGSEGV" in found["why"]
@@ -123,15 +123,15 @@ def test_what_was_noted_before_a_failure_is_kept(dataset):
 @pytest.mark.parametrize(
     ("peer", "dataset", "why"),
     [
-        ("hnsw", "clusters-100", "no peer 'hnsw'"),
-        ("no.such.module:Peer", "clusters-100", "No module named 'no'"),
+        ("hnsw", "clusters-100", "no baseline 'hnsw'"),
+        ("no.such.module:Baseline", "clusters-100", "No module named 'no'"),
         ("exact-1nn", "clusters-x", "no data set 'clusters-x'"),
         ("exact-1nn", "vw:nowhere/at/all", "was not found"),
         ("exact-1nn-counts", "clusters-100", "exact-1nn-counts takes sparse keys"),
     ],
 )
-def test_what_cannot_be_run_says_why(peer, dataset, why):
-    found = plain(measure(peer, dataset))
+def test_what_cannot_be_run_says_why(baseline, dataset, why):
+    found = plain(measure(baseline, dataset))
     assert found["status"] == "failed"
     assert why in found["why"]
 
@@ -144,15 +144,15 @@ def test_a_function_is_called_in_a_process_of_its_own():
 
 def test_arrays_travel(rng):
     data = tiny.sparse_classes(20, 5)
-    with Arrays(keys=data.train, truth=data.truth) as folder:
+    with SharedArrays(keys=data.train, truth=data.truth) as folder:
         assert (read(folder, "keys") != data.train).nnz == 0
         assert read(folder, "truth").tolist() == data.truth.tolist()
 
 
 def test_a_child_ends_with_its_parent_even_if_that_is_killed(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    code = f"from memorytree.lab.process import call; call('{OWN}:linger', {{'pipe': {str(tmp_path / 'pipe')!r}}})"
-    parent = subprocess.Popen([sys.executable, "-c", code], env=environment(TMPDIR=str(tmp_path)))
+    code = f"from lab.process import call; call('{OWN}:linger', {{'pipe': {str(tmp_path / 'pipe')!r}}})"
+    parent = subprocess.Popen([sys.executable, "-c", code], env=child_environment(TMPDIR=str(tmp_path)))
     with (tmp_path / "pipe").open() as said:
         assert said.readline() == "here\n"
         parent.kill()

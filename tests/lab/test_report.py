@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from lab import documents, report
+from lab.experiments import EXPERIMENTS, Plan
+from lab.measuring import measurement_context
+from lab.results import Results
 from memorytree.cli import app
 from memorytree.errors import DamagedFile
-from memorytree.lab import documents, report
-from memorytree.lab.experiments import EXPERIMENTS, Plan
-from memorytree.lab.measuring import circumstances
-from memorytree.lab.results import Results
 from tests.lab.made_up import results
 
 VOID = {"meta", "img", "br", "link", "input", "hr"}
@@ -55,7 +55,7 @@ def out(tmp_path_factory):
     folder = tmp_path_factory.mktemp("lab")
     for name in RUN:
         found = Results(results(EXPERIMENTS[name], PLAN))
-        documents.write(EXPERIMENTS[name], PLAN, found, circumstances(0, True), folder)
+        documents.write(EXPERIMENTS[name], PLAN, found, measurement_context(0, True), folder)
     return folder
 
 
@@ -104,7 +104,7 @@ def test_a_document_tells_when_and_on_what_its_parts_were_measured(tmp_path):
     days = ("2019-05-07T23:00:00+00:00", "2019-06-01T01:00:00+00:00", "2019-05-20T01:00:00+00:00")
     for (_, result), day, machine in zip(found.items(), days, (slow, fast, slow), strict=False):
         result |= {"finished": day, "machine": machine, "versions": {"numpy": "1.0" if machine is slow else "1.1"}}
-    told = documents.write(EXPERIMENTS["online"], PLAN, Results(found), circumstances(0, True), tmp_path)
+    told = documents.write(EXPERIMENTS["online"], PLAN, Results(found), measurement_context(0, True), tmp_path)
     line = documents.measured(told["circumstances"])
     assert line.startswith(
         "Measured 2019-05-07 to 2019-06-01 on Abacus, 2 cores, 4.0 GB, Linux and on Slide rule, 2 cores, "
@@ -122,7 +122,7 @@ def test_a_document_tells_when_and_on_what_its_parts_were_measured(tmp_path):
 
 
 def test_parts_that_do_not_tell_were_measured_now(out):
-    now = circumstances(0, True)
+    now = measurement_context(0, True)
     told = documents.load(out, "few-shot")["circumstances"]
     assert told["date"] == now["date"]
     assert [machine["cpu"] for machine in told["machines"]] == [now["cpu"]]
@@ -157,6 +157,6 @@ def test_what_stood_there_stays_if_the_disk_is_full(out, tmp_path, monkeypatch):
 
     monkeypatch.setattr(Path, "write_text", half)
     with pytest.raises(OSError, match=r"No space left on device: .*retrieval\.json'"):
-        documents.write(experiment, PLAN, found, circumstances(0, True), tmp_path)
+        documents.write(experiment, PLAN, found, measurement_context(0, True), tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["retrieval.json"]
     assert (tmp_path / "retrieval.json").read_text() == "what stood there"

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 import memorytree
-from memorytree.lab import parts
-from memorytree.lab.parts import Part, Shelf, options
-from memorytree.lab.process import call, end_children
-from memorytree.lab.runner import Clock, Stopped, in_order, in_words, run
+from lab import parts
+from lab.parts import Part, ResultCache, options
+from lab.process import call, end_children
+from lab.runner import RunInterrupted, TimeEstimate, in_order, run, time_left_text
 
-PARTS = [Part(peer, "somewhere", seed) for peer in ("one", "two") for seed in (0, 1)]
+PARTS = [Part(baseline, "somewhere", seed) for baseline in ("one", "two") for seed in (0, 1)]
 
 
 class Bench:
@@ -33,54 +33,54 @@ class Bench:
 
 
 @pytest.fixture
-def shelf(tmp_path):
-    return Shelf(tmp_path / "parts", quick=False)
+def cache(tmp_path):
+    return ResultCache(tmp_path / "parts", quick=False)
 
 
-def test_finished_parts_are_not_run_again(shelf):
+def test_finished_parts_are_not_run_again(cache):
     first, second = Bench(), Bench()
-    found = run(PARTS, shelf, first)
+    found = run(PARTS, cache, first)
     assert first.seen == PARTS
-    assert run(PARTS, shelf, second) == found
+    assert run(PARTS, cache, second) == found
     assert second.seen == []
 
 
-def test_everything_runs_again_if_wanted(shelf):
-    run(PARTS, shelf, Bench())
+def test_everything_runs_again_if_wanted(cache):
+    run(PARTS, cache, Bench())
     again = Bench()
-    run(PARTS, shelf, again, resume=False)
+    run(PARTS, cache, again, resume=False)
     assert again.seen == PARTS
 
 
 @pytest.mark.parametrize(("status", "tried_again"), [("ok", False), ("stopped", False), ("failed", True), ("missing", True)])
-def test_only_what_may_change_is_tried_again(shelf, status, tried_again):
-    run(PARTS, shelf, Bench(status=status))
+def test_only_what_may_change_is_tried_again(cache, status, tried_again):
+    run(PARTS, cache, Bench(status=status))
     again = Bench()
-    run(PARTS, shelf, again)
+    run(PARTS, cache, again)
     assert bool(again.seen) is tried_again
 
 
-def test_a_failing_part_is_a_result_and_ends_nothing(shelf):
+def test_a_failing_part_is_a_result_and_ends_nothing(cache):
     bench = Bench(failing=PARTS[1])
-    found = run(PARTS, shelf, bench)
+    found = run(PARTS, cache, bench)
     assert bench.seen == PARTS
     assert found[PARTS[1]]["status"] == "failed"
     assert "no such luck" in found[PARTS[1]]["why"]
     assert [found[part]["status"] for part in PARTS if part != PARTS[1]] == 3 * ["ok"]
 
 
-def test_ctrl_c_leaves_all_finished_parts(shelf):
-    with pytest.raises(Stopped) as stopped:
-        run(PARTS, shelf, Bench(interrupted=PARTS[2]))
+def test_ctrl_c_leaves_all_finished_parts(cache):
+    with pytest.raises(RunInterrupted) as stopped:
+        run(PARTS, cache, Bench(interrupted=PARTS[2]))
     assert list(stopped.value.found) == PARTS[:2]
     rest = Bench()
-    assert len(run(PARTS, shelf, rest)) == 4
+    assert len(run(PARTS, cache, rest)) == 4
     assert rest.seen == PARTS[2:]
 
 
-def test_several_at_a_time_find_the_same(shelf, tmp_path):
+def test_several_at_a_time_find_the_same(cache, tmp_path):
     alone = {part: {"status": "ok", "seed": part.seed} for part in PARTS}
-    found = run(PARTS, shelf, lambda part: alone[part], jobs=3)
+    found = run(PARTS, cache, lambda part: alone[part], jobs=3)
     assert {part: one["seed"] for part, one in found.items()} == {part: part.seed for part in PARTS}
 
 
@@ -93,7 +93,7 @@ def heeding_ctrl_c():
 
 
 @pytest.mark.usefixtures("heeding_ctrl_c")
-def test_a_stop_ends_all_that_run_at_once_and_keeps_nothing_of_them(shelf, tmp_path):
+def test_a_stop_ends_all_that_run_at_once_and_keeps_nothing_of_them(cache, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     heard = []
 
@@ -106,23 +106,23 @@ def test_a_stop_ends_all_that_run_at_once_and_keeps_nothing_of_them(shelf, tmp_p
     listener = threading.Thread(target=stop_once_two_are_here)
     listener.start()
     spec = {"pipe": str(tmp_path / "pipe")}
-    with pytest.raises(Stopped) as stopped:
-        run(PARTS, shelf, lambda part: call("tests.lab.own_peers:linger", spec), jobs=2, end=end_children)
+    with pytest.raises(RunInterrupted) as stopped:
+        run(PARTS, cache, lambda part: call("tests.lab.own_baselines:linger", spec), jobs=2, end=end_children)
     listener.join()
     assert heard == ["here\n", "here\n", ""]
     assert stopped.value.found == {}
-    assert [shelf.find(part) for part in PARTS] == 4 * [None]
+    assert [cache.get(part) for part in PARTS] == 4 * [None]
 
 
-def test_a_damaged_file_counts_as_not_run(shelf):
-    run(PARTS, shelf, Bench())
-    shelf.path(PARTS[0]).write_text("{half a fi")
+def test_a_damaged_file_counts_as_not_run(cache):
+    run(PARTS, cache, Bench())
+    cache.path(PARTS[0]).write_text("{half a fi")
     again = Bench()
-    run(PARTS, shelf, again)
+    run(PARTS, cache, again)
     assert again.seen == PARTS[:1]
 
 
-def test_what_determines_a_part_determines_its_file(shelf, tmp_path):
+def test_what_determines_a_part_determines_its_file(cache, tmp_path):
     part = Part("one", "somewhere", 0, "batch", options(beam=4, values=(1, 2)))
     others = [
         Part("two", "somewhere", 0, "batch", part.options),
@@ -131,29 +131,29 @@ def test_what_determines_a_part_determines_its_file(shelf, tmp_path):
         Part("one", "somewhere", 0, "online", part.options),
         Part("one", "somewhere", 0, "batch", options(beam=8, values=(1, 2))),
     ]
-    paths = {shelf.path(one) for one in (part, *others)} | {Shelf(shelf.folder, quick=True).path(part)}
+    paths = {cache.path(one) for one in (part, *others)} | {ResultCache(cache.folder, quick=True).path(part)}
     assert len(paths) == 7
-    assert shelf.path(part) == shelf.path(Part("one", "somewhere", 0, "batch", part.options, slow=True))
-    run([part], shelf, Bench())
-    assert shelf.find(part)["part"]["options"] == {"beam": 4, "values": [1, 2]}
-    assert json.loads(shelf.path(part).read_text())["error"] == 0.1
+    assert cache.path(part) == cache.path(Part("one", "somewhere", 0, "batch", part.options, slow=True))
+    run([part], cache, Bench())
+    assert cache.get(part)["part"]["options"] == {"beam": 4, "values": [1, 2]}
+    assert json.loads(cache.path(part).read_text())["error"] == 0.1
 
 
-def test_a_part_tells_where_it_was_measured_and_is_found_elsewhere(shelf, monkeypatch):
+def test_a_part_tells_where_it_was_measured_and_is_found_elsewhere(cache, monkeypatch):
     monkeypatch.setattr(parts, "machine", lambda: {"cpu": "Abacus", "cores": 1})
-    run(PARTS[:1], shelf, lambda part: {"status": "ok", "versions": {"beads": "10"}})
+    run(PARTS[:1], cache, lambda part: {"status": "ok", "versions": {"beads": "10"}})
     monkeypatch.setattr(parts, "machine", lambda: {"cpu": "Slide rule", "cores": 1})
-    kept = run(PARTS[:1], shelf, Bench())[PARTS[0]]
+    kept = run(PARTS[:1], cache, Bench())[PARTS[0]]
     assert kept["machine"] == {"cpu": "Abacus", "cores": 1}
     assert kept["versions"]["beads"] == "10"
     assert {"python", "memorytree", "numpy"} <= set(kept["versions"])
     assert not {"machine", "versions", "numpy"} & set(kept["part"])
 
 
-def test_parts_of_before_are_still_found(shelf, monkeypatch):
+def test_parts_of_before_are_still_found(cache, monkeypatch):
     """What determines a part, and with it the name of its file, does not change: days of measurements hang on it."""
     monkeypatch.setattr(memorytree, "__version__", "0.1.0")
-    assert shelf.path(Part("exact-1nn", "omniglot-1")).name == "exact-1nn.omniglot-1.0.90f2e2b129.json"
+    assert cache.path(Part("exact-1nn", "omniglot-1")).name == "exact-1nn.omniglot-1.0.90f2e2b129.json"
 
 
 some_parts = st.builds(Part, st.sampled_from("abc"), st.sampled_from("xy"), st.integers(0, 3), slow=st.booleans())
@@ -168,7 +168,7 @@ def test_order_loses_nothing_and_puts_first_seeds_first(parts):
 
 
 def test_time_left_goes_by_the_kind_of_part():
-    clock = Clock({}, PARTS)
+    clock = TimeEstimate({}, PARTS)
     assert clock.left is None
     clock.finished(PARTS[0], 10.0)  # one, seed 0
     assert clock.left == pytest.approx(30.0)
@@ -177,11 +177,11 @@ def test_time_left_goes_by_the_kind_of_part():
     clock.finished(PARTS[1], 10.0)
     clock.finished(PARTS[3], 100.0)
     assert clock.left == 0
-    assert in_words(clock.left) == "under a minute left"
+    assert time_left_text(clock.left) == "under a minute left"
 
 
-def test_a_log_has_a_line_for_each_part(shelf, tmp_path):
+def test_a_log_has_a_line_for_each_part(cache, tmp_path):
     with (tmp_path / "log").open("w") as file:
-        run(PARTS, shelf, Bench(), console=Console(file=file, width=100))
+        run(PARTS, cache, Bench(), console=Console(file=file, width=100))
     lines = (tmp_path / "log").read_text().splitlines()
     assert [part.label in "\n".join(lines) for part in PARTS] == 4 * [True]

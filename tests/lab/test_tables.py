@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memorytree.lab.tables import Cell, Column, Table, decimals, markdown, to_html, to_rich
+from lab.tables import Cell, Column, Table, decimals, markdown, to_html, to_rich
 
 figures = st.floats(-1e6, 1e6).filter(lambda x: x == 0 or abs(x) > 1e-4)
 cells = st.one_of(

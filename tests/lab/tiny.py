@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import scipy.sparse as sp
 
-from memorytree.lab.datasets import Dataset
-from memorytree.lab.datasets.base import unit
-from memorytree.lab.datasets.made import Clusters
+from lab.datasets import Dataset
+from lab.datasets.base import unit
+from lab.datasets.synthetic import Clusters
 
 WORDS = 40  # words that belong to one class only
 
@@ -27,7 +27,7 @@ def texts_of(classes, rng) -> list[str]:
 
 def sparse_classes(rows=300, tests=60) -> Dataset:
     """Texts of five classes as TF-IDF rows."""
-    from memorytree.lab.datasets.standing import text_classes
+    from lab.datasets.standard import text_classes
 
     rng = np.random.default_rng(2)
     truth, test_truth = rng.integers(0, 5, rows), rng.integers(0, 5, tests)
@@ -57,7 +57,7 @@ def retrieval(rows=300, tests=60) -> Dataset:
 
 def write_vw(folder, data: Dataset) -> str:
     """Write a data set with classes as VW text; returns the name under which processes load it."""
-    from memorytree.lab.datasets.formats import vw_lines
+    from lab.datasets.formats import vw_lines
 
     for name, keys, truth in (("train", data.train, data.truth), ("test", data.test, data.test_truth)):
         (folder / f"{name}.vw").write_text("".join(vw_lines(keys, map(str, truth.tolist()))))
