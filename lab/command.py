@@ -81,7 +81,7 @@ def parser() -> argparse.ArgumentParser:
     running.add_argument(
         "--jobs",
         type=_positive,
-        help="parts that run at a time (default: 1; all cores for a quick run, as its times mean little)",
+        help="parts that run at a time (default: 1; for a quick run one per core)",
     )
 
     def add(name: str, action: Callable[[argparse.Namespace], int], *parents: argparse.ArgumentParser) -> Any:

@@ -105,7 +105,7 @@ class Table:
         return any(isinstance(row[place], Cell) for row in self.rows)
 
     def best(self, place: int) -> set[int]:
-        """Return the numbers of the rows with the best figure of a column, as displayed; empty if fewer than two have one."""
+        """Return the numbers of the rows with the best figure of a column, as displayed; none if fewer than two have one."""
         better = self.heads[place].better
         figures = {
             number: cell.value

@@ -28,7 +28,8 @@ __all__ = [
 ]
 
 _KINDS: tuple[type[Baseline], ...] = (
-    memorytrees.UnsupervisedPaper, memorytrees.SupervisedPaper, memorytrees.Unsupervised, memorytrees.Default, memorytrees.Best,
+    memorytrees.UnsupervisedPaper, memorytrees.SupervisedPaper,
+    memorytrees.Unsupervised, memorytrees.Default, memorytrees.Best,
     vowpal.MemoryTreeOnce, vowpal.MemoryTreeThrice, vowpal.MemoryTreeOnceFast, vowpal.MemoryTreeThriceFast,
     vowpal.EigenMemoryTree, vowpal.RecallTree, vowpal.LomTree,
     vowpal.OneAgainstAll, vowpal.MultilabelOneAgainstAll, vowpal.OneAgainstSome,
@@ -93,9 +94,7 @@ def resolve(names: Iterable[str]) -> tuple[str, ...]:
                 raise InvalidOption(f"{name} has no {needed}; a baseline needs a name and a title for tables")
         title = find_baseline(name).title
         if titles.setdefault(title, name) != name:
-            raise InvalidOption(
-                f"{name} has the title of {titles[title]}, {title!r}: rows of tables must have different titles"
-            )
+            raise InvalidOption(f"{name} has the title of {titles[title]}, {title!r}; titles must differ")
         try:
             json.dumps(find_baseline(name).defaults)
         except (TypeError, ValueError) as error:

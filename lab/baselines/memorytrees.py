@@ -207,7 +207,7 @@ class Unsupervised(Default):
 class Best(Default):
     """The same with settings chosen on held-out training rows (omniglot-5, clinc150, wikipara-2).
 
-    Four trees, more neighbours and passes for classes of dense rows; more passes for classes of sparse rows; else the default.
+    Four trees, more neighbours and passes for classes of dense rows; more passes for those of sparse rows; else the default.
     """
 
     name, title = "ours-best", "memorytree, best"

@@ -2,9 +2,9 @@
 
 Digits, wine, breast cancer and iris come with scikit-learn; the others are generated: a chess board of 10 x 10 squares,
 shells around a centre, 300 clusters, classes of several clusters each, digits with wrong labels, in other units, and stored
-as a sparse matrix. Seven rows of ten are training rows, the others test rows; every seed splits anew. The baselines are exact
-1-NN, on the rows as they are and on rows scaled to unit variance, and logistic regression on scaled rows. "Behind" is the
-error above that of the best of the three, which a user would have to choose beforehand.
+as a sparse matrix. Seven rows of ten are for training, the others for testing; every seed splits anew. The baselines are
+exact 1-NN, on the rows as they are and on rows scaled to unit variance, and logistic regression on scaled rows. "Behind" is
+the error above that of the best of the three, which a user would have to choose beforehand.
 
 Several labels a row: digits with properties of the number (even, prime, large, round) and generated ones: bags of words on
 20 topics (sparse, dense, and with 300 rows only), words of 1,000 rare labels, and 40 overlapping discs in the plane. Beside
@@ -228,7 +228,7 @@ def several_labels(report: Report, job: Job) -> None:
 
 
 def baseline_chances(train, labels, test) -> dict[str, np.ndarray]:
-    """Return the chances of all labels for each test row: a vote of exact neighbours, and logistic regression for each label."""
+    """Return the chances of all labels for each test row: by a vote of exact neighbours and by logistic regression."""
     sparse, truth = scipy.sparse.issparse(train), labels.toarray() if scipy.sparse.issparse(labels) else labels
     scale = StandardScaler(with_mean=not sparse)
     vote = KNeighborsRegressor(20, metric="cosine") if sparse else make_pipeline(scale, KNeighborsRegressor(20))

@@ -72,7 +72,7 @@ def run(job: Job) -> Report:
 
 
 def measure(name: str, job: Job, tests: int | None):
-    """Return the figures of all systems, the share of seeds that were wrong on each test row, and where exact 1-NN is wrong."""
+    """Return the figures of all systems, the share of seeds with an error on each test row, and the errors of exact 1-NN."""
     arrays = train, labels, test, answers = job.load(name, tests=tests).arrays
     nearest_wrong = labels[nearest_rows(train, test)] != answers
     runs: dict = {"rows": len(labels), "exact 1-NN": float(nearest_wrong[:TEST_ROWS].mean()), "memorytree": []}

@@ -8,8 +8,8 @@ the rewards of every query among its memories. Exact search: Euclidean on counts
 and by the leanest scan that we could write with scipy; cosine of TF-IDF by an inverted index (scipy's product). Ridge: a map
 from captions to image features, then the stored image with the largest cosine (its penalty chosen on a tenth of the training
 rows); it reads all images for every query and is trained on the true images, not on rewards. Centred: the same reward after
-the mean image was subtracted from both, so that an image that is similar to all others gains nothing by that. CPU time on one
-thread, one query at a time and all at once; growth is measured with single captions as keys, so that there are more of them.
+the mean image was subtracted from both, so that an image that is similar to all others gains nothing by that. CPU time on
+one thread, one query at a time and all at once; growth is measured with single captions as keys, of which there are more.
 """
 
 from statistics import mean

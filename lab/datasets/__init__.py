@@ -1,4 +1,4 @@
-"""Data sets by name: public substitutes for the paper's sets, the paper's own if their files are present, and synthetic ones.
+"""Data sets by name: public substitutes for the paper's sets, the paper's own if present, and synthetic ones.
 
     load("omniglot-15", Path("data"))      # a Dataset
     load("vw:some/folder", None)           # any VW text: train.vw and test.vw

@@ -80,7 +80,7 @@ class Dataset:
         return self.with_rows(np.random.default_rng(seed).permutation(self.rows)) if seed else self
 
     def fixed_split(self, tests: int | None = TEST_ROWS) -> Dataset:
-        """Return the data set with its training rows in one fixed random order, and the first `tests` test rows of another."""
+        """Return the data set with its training rows in a fixed random order and the first `tests` test rows of another."""
         shown = self.with_rows(np.random.default_rng(1).permutation(self.rows))
         return shown.with_test_rows(np.random.default_rng(0).permutation(self.test.shape[0])[:tests])
 

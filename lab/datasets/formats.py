@@ -235,7 +235,7 @@ def vw_line(line: str) -> tuple[list[int], list[Feature]]:
 
 
 def read_vw(path: Path, columns: FeatureColumns, *, growing: bool) -> tuple[Any, list[list[int]]]:
-    """Read VW text, `label |namespace feature:weight ...` or `label,label |...`; return a CSR matrix and the labels of rows."""
+    """Read VW text, `label |namespace feature:weight ...` or `label,label |...`; return a CSR matrix and labels."""
     rows, labels, numbers = [], [], []
     with open_text(path) as file:
         for number, line in enumerate(file, 1):

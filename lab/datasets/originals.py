@@ -137,7 +137,7 @@ def flickr(folder: Path | None, *, seed: int = 0, images: int | None = None) -> 
 
 
 def captioned(folder: Path | None, name: str, *, seed: int = 0, images: int | None = None) -> Dataset:
-    """Return images with captions: keys are captions, values features.npz (`files`, `feat`) or HoG of the folder `images`."""
+    """Return images with captions: keys are captions, values from features.npz or HoG of the folder `images`."""
     origin = CAPTIONS[name]
     here = None if folder is None else Path(folder) / name
     if here is None or not here.is_dir():

@@ -20,7 +20,7 @@ YSO_LABELS = 19_918
 
 
 def omniglot(folder: Path | None, shots: int = 15, *, classes: int | None = None, tests: int | None = TEST_ROWS) -> Dataset:
-    """Return hand-written characters as unit HoG vectors, `shots` drawings of each of 1,623; drawers 15 to 19 are the test."""
+    """Return hand-written characters as unit HoG vectors, `shots` drawings of each of 1,623; drawers 15 to 19 are tests."""
     origin = "HoG features of Omniglot, https://github.com/brendenlake/omniglot"
     with np.load(require_file(folder, "omniglot/hog.npz", origin)) as file:
         keys = unit(file["F"])
@@ -134,7 +134,7 @@ def retrieval(
     seed: int,
     images: int | None = None,
 ) -> Dataset:
-    """Return images by captions: a key is all captions of an image, as hashed TF-IDF; a tenth of the images are test rows."""
+    """Return images by captions: a key is all captions of an image, as hashed TF-IDF; a tenth of the images are tests."""
     from memorytree.estimators.text import text_keys
 
     texts: dict[str, list[str]] = {image: [] for image in features}

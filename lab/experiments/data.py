@@ -33,7 +33,7 @@ def linear(baseline: str) -> bool:
 
 
 def datasets_for(kind: str, plan: Plan, standard: Sequence[str]) -> Sequence[str]:
-    """Return the data sets of a kind: the standard ones and the paper's own whose folders exist, or a small synthetic one."""
+    """Return the data sets of a kind: the standard ones and the paper's own whose folders exist, or a synthetic one."""
     if plan.quick:
         return (f"made-{kind}",)
     return (*standard, *(name for name in ORIGINALS[kind] if plan.data is not None and (plan.data / name).is_dir()))

@@ -59,9 +59,9 @@ class Desiderata(Experiment):
     Exponents are slopes of log time against log n, from 1,000 to the n that was reached (0: constant, 1: linear). Insertion
     is the time to learn everything divided by n. One more memory is the time to learn another row after n, or, for systems
     that cannot, to learn everything again. Self-consistency error is the share of stored keys that return another memory,
-    or another value from systems that store no memories. Error is on fresh keys, before and after feedback: before is the same system without
-    it, for supervised learning a constant answer, for the learned metric and for attention the nearest neighbour. Sizes
-    above 10,000 and linear systems have one seed.
+    or another value from systems that store no memories. Error is on fresh keys, before and after feedback: before is the
+    same system without it, for supervised learning a constant answer, for the learned metric and for attention the nearest
+    neighbour. Sizes above 10,000 and linear systems have one seed.
     """
 
     name = "desiderata"
@@ -252,9 +252,7 @@ def _claims(measured: Mapping[str, Measured]) -> list[Claim]:
     ticks = {name: one.ticks() for name, one in measured.items()}
     complete = [name for name, marks in ticks.items() if all(marks.values())]
     alone = "CMT alone has all five: low time, small space, self-consistency, incremental, learning."
-    linear_reason = (
-        " Its linear scorer need not rank a key's own memory first, and routers keep learning after an insertion."
-    )
+    linear_reason = " Its linear scorer need not rank a key's own memory first, and routers still learn after an insertion."
     space_reason = " Besides the keys it stores their projections, the state of each value, and spare capacity."
     return [
         _claim("paper", alone, ticks["CMT, ours"], "CMT, ours", complete, linear_reason),
@@ -282,8 +280,9 @@ def _elsewhere(measured: Mapping[str, Measured]) -> list[str]:
             continue
         theirs, mine = one.at("query_us").value, ours.at("query_us").value
         if theirs is not None and mine is not None and theirs < mine:
+            system = f"{name} ({title(one.approach.baseline)})"
             sentences.append(
-                f"Workload of {one.largest:,} memories: {name} ({title(one.approach.baseline)}) answers in {format_figure(theirs)} µs, "
+                f"Workload of {one.largest:,} memories: {system} answers in {format_figure(theirs)} µs, "
                 f"our default in {format_figure(mine)} µs; errors {one.at('error')} and {ours.at('error')}."
             )
     return sentences

@@ -166,8 +166,7 @@ def _faster(results: Results, sets: Sequence[str]) -> list[str]:
             if ours is None or theirs is None or us is None or their_us is None:
                 continue
             if theirs <= ours + 0.01 and their_us < us:
-                sentences.append(
-                    f"{title(baseline)} is faster on {dataset}, in {format_figure(their_us)} µs against our {format_figure(us)}, at an "
-                    f"error of {format_figure(theirs)} against our {format_figure(ours)}."
-                )
+                times = f"{format_figure(their_us)} µs against our {format_figure(us)}"
+                errors = f"{format_figure(theirs)} against our {format_figure(ours)}"
+                sentences.append(f"{title(baseline)} is faster on {dataset}, in {times}, at an error of {errors}.")
     return sentences

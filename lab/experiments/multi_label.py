@@ -28,8 +28,8 @@ class MultiLabel(Experiment):
 
     bibtex (159 tags) takes the place of RCV1-1K, yso (19,918 subjects of library titles) that of AmazonCat-13K. Hamming loss
     is the mean number of wrong labels a row; P@k the share of the first k labels that are right. On yso the Hamming loss
-    is uninformative, as predicting nothing is within 2 % of every system; compare P@k. CPU time of one thread; a row is one of a
-    batch. The nearest neighbours vote by similarity to the 4th power (20 of them on bibtex, 40 on yso). One against all
+    is uninformative, as predicting nothing is within 2 % of every system; compare P@k. CPU time of one thread; a row is one
+    of a batch. The nearest neighbours vote by similarity to the 4th power (20 of them on bibtex, 40 on yso). One against all
     takes hours on yso and is stopped after 15 minutes. Our best setting is our default here. CMT here is the paper's tree
     with a vote of the memories found, and learns from the one memory that a query without its own returns; the paper's CMT
     with one against some is VW's.

@@ -26,8 +26,8 @@ class Online(Experiment):
     of the best constant answer so far, the paper's entropy reduction. Omniglot with 15 rows a class takes the place of ALOI.
     The paper gives its curves without numbers, so they are not compared. A new order of the rows for each
     seed; one against all, whose time is linear in the classes, has one, and is stopped after 15 minutes of CPU time. CPU s
-    is the time of the whole run; with Vowpal Wabbit most of that is writing each row as text and reading it twice, so compare
-    times in the table of few-shot classification.
+    is the time of the whole run; with Vowpal Wabbit most of that is writing each row as text and reading it twice, so
+    compare times in the table of few-shot classification.
     """
 
     name = "online"

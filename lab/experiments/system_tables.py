@@ -45,7 +45,7 @@ class SystemTable:
         shown: Callable[[Any], str],
         systems: Mapping[str, str] = published.SYSTEMS,
     ) -> None:
-        """Add the paper's figures, which are keyed by (set, system); `systems` maps a baseline to the paper's name for it."""
+        """Add the paper's figures, keyed by (set, system); `systems` maps a baseline to the paper's name for it."""
 
         def cell(baseline: str) -> str:
             score = scores.get((self.stand_in, systems.get(baseline, "")))

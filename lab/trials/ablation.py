@@ -82,7 +82,7 @@ def reroutes(kind: Any, source: Source, options: dict[str, Any]) -> dict[str, An
 
 
 def passes(kind: Any, source: Source, options: dict[str, Any]) -> dict[str, Any]:
-    """Return training and test error of the paper's memory after each pass of Update; without `updates`, of reroutes only."""
+    """Return the errors of the paper's memory after each pass of Update, or without `updates` of reroutes only."""
     data, seed = source.load(), source.seed
     held = stored(data, seed, routing="paper", reroutes=options["reroutes"], center=options["center"])
     labels = data.truth.tolist()

@@ -12,7 +12,7 @@ from memorytree.cli.door import EXIT_CODES
 from memorytree.cli.options import EXAMPLES
 
 GROUP = typer.main.get_command(app)
-COMMANDS = {name: command for name, command in GROUP.commands.items() if name != "lab"}
+COMMANDS = GROUP.commands
 GUIDE = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text(encoding="utf8")
 OF_THE_ISSUE = [
     "init",
@@ -28,8 +28,6 @@ OF_THE_ISSUE = [
     "verify",
     "repair",
     "backup",
-    "demo",
-    "lab",
 ]
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from memorytree.cli import answers, shows, texts, upkeep
+from memorytree.cli import answers, texts, upkeep
 from memorytree.cli.door import EXIT_CODES, Door
 from memorytree.cli.options import EXAMPLES
 
@@ -51,7 +51,6 @@ PANELS: dict[str, tuple[Callable[..., None], ...]] = {
         upkeep.verify,
         upkeep.repair,
     ),
-    "To look at": (shows.demo,),
 }
 for _panel, _commands in PANELS.items():
     for _command in _commands:
@@ -62,12 +61,6 @@ for _panel, _commands in PANELS.items():
             epilog=_listed("Examples:", EXAMPLES[_name]),
             rich_help_panel=_panel,
         )(_command)
-app.add_typer(
-    typer.Typer(cls=shows.Lab, no_args_is_help=True),
-    name="lab",
-    help="The paper's tables and figures, measured beside the systems it names.",
-    rich_help_panel="To look at",
-)
 
 
 def _version(wanted: bool) -> None:

@@ -27,7 +27,7 @@ EXIT_CODES = {
     BROKEN_PIPE: "whoever read the output has stopped reading",
 }
 
-EXTRAS = {"draw": "plot", "demo": "demo", "lab": "lab"}
+EXTRAS = {"draw": "plot"}
 """What has to be installed for some commands besides memorytree itself."""
 
 

@@ -1,10 +1,12 @@
+"""Every experiment: its parts, and its findings from synthetic results."""
+
 import pytest
 
 from lab.baselines import BASELINES
 from lab.experiments import EXPERIMENTS, Plan
-from lab.experiments.claims import judged
+from lab.experiments.claims import judge
 from lab.results import Results, problems
-from tests.lab.made_up import ERRORS, result, results
+from tests.lab.synthetic_results import ERRORS, result, results
 
 PLAN = Plan(quick=False, seeds=2)
 PLANS = [PLAN, Plan(quick=True, seeds=5)]
@@ -12,7 +14,7 @@ PLANS = [PLAN, Plan(quick=True, seeds=5)]
 
 @pytest.mark.parametrize("plan", PLANS, ids=["full", "quick"])
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_parts_name_baselines_that_exist_and_seeds_that_were_asked_for(name, plan):
+def test_parts_have_known_baselines_and_seeds(name, plan):
     parts = EXPERIMENTS[name].parts(plan)
     assert len(set(parts)) == len(parts) > 0
     for part in parts:
@@ -27,7 +29,7 @@ def test_parts_name_baselines_that_exist_and_seeds_that_were_asked_for(name, pla
 
 @pytest.mark.parametrize("plan", PLANS, ids=["full", "quick"])
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_tables_plots_and_claims_come_of_results(name, plan):
+def test_findings_have_tables_plots_and_claims(name, plan):
     experiment = EXPERIMENTS[name]
     found = experiment.findings(plan, Results(results(experiment, plan)))
     assert found.tables
@@ -47,7 +49,7 @@ def test_tables_plots_and_claims_come_of_results(name, plan):
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 @pytest.mark.parametrize("status", ["missing", "failed", "stopped", None])
-def test_nothing_is_dropped_where_nothing_was_measured(name, status):
+def test_missing_results_are_reported(name, status):
     experiment = EXPERIMENTS[name]
     parts = experiment.parts(PLAN)
     empty = {part: {"status": status, "cpu_s": 900, "needs": ["x"], "why": "bang"} for part in parts} if status else {}
@@ -55,43 +57,43 @@ def test_nothing_is_dropped_where_nothing_was_measured(name, status):
     assert all(claim.holds is None for claim in found.claims)
     for picture in found.pictures:
         picture.figure.draw_without_rendering()
-    told = problems(Results(empty))
-    assert bool(told) is (status is not None)
+    sentences = problems(Results(empty))
+    assert bool(sentences) is (status is not None)
 
 
-def test_claims_that_fail_are_said_to_fail():
+def test_claims_follow_the_figures():
     experiment = EXPERIMENTS["few-shot"]
     upside_down = {baseline: 1 - error for baseline, error in ERRORS.items()}
     for errors, holds in ((ERRORS, True), (upside_down, False)):
         found = experiment.findings(PLAN, Results(results(experiment, PLAN, errors=errors)))
         claims = {claim.text: claim for claim in found.claims}
-        helps = claims["Supervision helps: CMT is ahead of CMT(u)."]
-        assert helps.holds is True if holds else helps.holds is False
-        ahead = next(claim for claim in found.claims if claim.who == "ours")
+        supervision = claims["Supervision helps: CMT is ahead of CMT(u)."]
+        assert supervision.holds is holds
+        ahead = next(claim for claim in found.claims if claim.source == "ours")
         assert ahead.holds is holds
         assert holds or ahead.why.startswith("Not on ")
 
 
-def test_one_bad_pair_is_enough_for_a_claim_to_fail():
-    good, bad = ("here", 0.1, 0.2), ("there", 0.3, 0.2)
-    assert judged("us", "ahead", [good, good]).holds is True
-    assert judged("us", "ahead", [good, bad]).holds is False
-    assert judged("us", "ahead", [good, ("nowhere", None, 0.2)]).holds is True
-    assert judged("us", "ahead", [("nowhere", None, 0.2)]).holds is None
-    assert judged("us", "ahead", [good], more=True).holds is False
+def test_claim_fails_on_one_bad_pair():
+    good, bad = ("first", 0.1, 0.2), ("second", 0.3, 0.2)
+    assert judge("ours", "ahead", [good, good]).holds is True
+    assert judge("ours", "ahead", [good, bad]).holds is False
+    assert judge("ours", "ahead", [good, ("third", None, 0.2)]).holds is True
+    assert judge("ours", "ahead", [("third", None, 0.2)]).holds is None
+    assert judge("ours", "ahead", [good], more=True).holds is False
 
 
-def test_what_is_better_elsewhere_is_said():
+def test_better_systems_are_alternatives():
     experiment = EXPERIMENTS["few-shot"]
     found = experiment.findings(PLAN, Results(results(experiment, PLAN)))
-    assert any(sentence.startswith("Linear") and "better error" in sentence for sentence in found.elsewhere)
-    assert not any("Exact 1-NN has a better error" in sentence for sentence in found.elsewhere)
+    assert any(sentence.startswith("Linear") and "better error" in sentence for sentence in found.alternatives)
+    assert not any("Exact 1-NN has a better error" in sentence for sentence in found.alternatives)
 
 
-def test_results_are_found_by_what_determines_them():
+def test_results_are_selected_by_options():
     parts = results(EXPERIMENTS["growth"], PLAN)
     found = Results(parts)
-    assert len(found.of(n=1000, routing="paper")) == PLAN.seeds
-    assert found.of(n=1) == []
+    assert len(found.select(n=1000, routing="paper")) == PLAN.seeds
+    assert found.select(n=1) == []
     one = next(iter(parts))
-    assert found.of(baseline=one.baseline, seed=0, n=1000, routing="paper") == [result(one)]
+    assert found.select(baseline=one.baseline, seed=0, n=1000, routing="paper") == [result(one)]

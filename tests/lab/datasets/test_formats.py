@@ -1,4 +1,4 @@
-"""Published formats: what is written in one is read as it was, and what is damaged is named."""
+"""Published formats: what was written is read unchanged, and a damaged line is named."""
 
 import json
 
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.datasets.formats import (
-    Columns,
+    FeatureColumns,
     read_captions,
     read_libsvm,
     read_split,
@@ -48,7 +48,7 @@ def folder(tmp_path_factory):
 
 @pytest.mark.parametrize("ending", PACKERS)
 @given(rows=sparse_rows, data=st.data())
-def test_libsvm_is_read_as_it_was_written(folder, ending, rows, data):
+def test_libsvm_round_trip(folder, ending, rows, data):
     classes = data.draw(st.lists(st.integers(0, 9), min_size=len(rows), max_size=len(rows)))
     lines = [f"{label} {pairs(row, 1)}".strip() for label, row in zip(classes, rows, strict=True)]
     path = write(folder, "libsvm", "\n".join(lines) + "\n", ending)
@@ -59,7 +59,7 @@ def test_libsvm_is_read_as_it_was_written(folder, ending, rows, data):
 
 @pytest.mark.parametrize("ending", PACKERS)
 @given(rows=sparse_rows, data=st.data())
-def test_the_repositorys_format_is_read_as_it_was_written(folder, ending, rows, data):
+def test_xmc_round_trip(folder, ending, rows, data):
     sets = data.draw(st.lists(st.sets(st.integers(0, LABELS - 1)), min_size=len(rows), max_size=len(rows)))
     lines = [f"{','.join(map(str, own))} {pairs(row)}" for own, row in zip(sets, rows, strict=True)]
     path = write(folder, "xmc.txt", f"{len(rows)} {WIDTH} {LABELS}\n" + "".join(line + "\n" for line in lines), ending)
@@ -70,19 +70,19 @@ def test_the_repositorys_format_is_read_as_it_was_written(folder, ending, rows, 
 
 
 @given(rows=sparse_rows, data=st.data())
-def test_vw_text_is_read_as_it_was_written(folder, rows, data):
+def test_vw_round_trip(folder, rows, data):
     classes = data.draw(st.lists(st.integers(1, 9), min_size=len(rows), max_size=len(rows)))
     path = write(folder, "rows.vw", "".join(vw_lines(sp.csr_matrix(matrix_of(rows)), map(str, classes))))
-    keys, found = read_vw(path, Columns(), growing=True)
+    keys, found = read_vw(path, FeatureColumns(), growing=True)
     there = matrix_of(rows)[:, : keys.shape[1]]
     assert np.allclose(keys.toarray(), there)
     assert not matrix_of(rows)[:, keys.shape[1] :].any()
     assert found == [[label] for label in classes]
 
 
-def test_vw_text_with_names_namespaces_scales_and_tags(tmp_path):
+def test_vw_names_namespaces_scales_and_tags(tmp_path):
     path = write(tmp_path, "named.vw", "2 0.5 tag1|words:2 dog cat:3 |numbers age:0.5\n1,3 |words cat\n")
-    columns = Columns()
+    columns = FeatureColumns()
     keys, labels = read_vw(path, columns, growing=True)
     assert labels == [[2], [1, 3]]
     assert keys.toarray().tolist() == [[2, 6, 0.5], [0, 1, 0]]
@@ -91,14 +91,14 @@ def test_vw_text_with_names_namespaces_scales_and_tags(tmp_path):
 
 
 @pytest.mark.parametrize("gap", ["\t", "  ", " \t "])
-def test_any_white_space_stands_between_fields(tmp_path, gap):
+def test_any_white_space_separates_fields(tmp_path, gap):
     rows, classes = read_libsvm(write(tmp_path, "libsvm", f"2{gap}1:5{gap}3:0.5{gap}\n1\n"))
     assert (rows.toarray().tolist(), classes.tolist()) == ([[5, 0, 0.5], [0, 0, 0]], [2, 1])
     rows, sets = read_xmc(write(tmp_path, "xmc", f"2{gap}3{gap}4\n1,2{gap}0:5{gap}2:0.5\n{gap}1:7\n"))
     assert rows.toarray().tolist() == [[5, 0, 0.5], [0, 7, 0]]
     assert sets.toarray().tolist() == [[0, 1, 1, 0], [0, 0, 0, 0]]
     text = f"2{gap}|f{gap}dog{gap}cat:3\n1,3{gap}tag|{gap}dog:2{gap}|f:2{gap}cat\n"
-    rows, labels = read_vw(write(tmp_path, "vw", text), Columns(), growing=True)
+    rows, labels = read_vw(write(tmp_path, "vw", text), FeatureColumns(), growing=True)
     assert (rows.toarray().tolist(), labels) == ([[1, 3, 0], [0, 2, 2]], [[2], [1, 3]])
 
 
@@ -109,10 +109,10 @@ def test_split_files_count_rows_from_one(folder, split):
 
 
 def read_new_vw(path):
-    return read_vw(path, Columns(), growing=True)
+    return read_vw(path, FeatureColumns(), growing=True)
 
 
-def test_vw_text_without_labels_is_read_as_it_was_written(tmp_path):
+def test_vw_rows_without_labels(tmp_path):
     keys = sp.csr_matrix(np.eye(3, dtype=np.float32))
     path = write(tmp_path, "sets.vw", "".join(vw_lines(keys, ["1,2", "", "2"])) + "|f 1:1\n")
     rows, labels = read_new_vw(path)
@@ -125,7 +125,7 @@ def test_large_numbers_beside_names_are_names(tmp_path):
     assert rows.toarray().tolist() == [[1, 3]]
 
 
-def test_libsvm_classes_are_whole_however_they_are_written(tmp_path):
+def test_libsvm_classes_written_as_floats(tmp_path):
     assert read_libsvm(write(tmp_path, "classes", "3.0 1:1\n+1 1:1\n-1\n"))[1].tolist() == [3, 1, -1]
 
 
@@ -165,13 +165,13 @@ def test_libsvm_classes_are_whole_however_they_are_written(tmp_path):
         (read_captions, "a.jpg#0\tA dog.\n\na.jpg#1\tA brown dog.\n", 2),
     ],
 )
-def test_a_bad_line_is_named(tmp_path, read, text, line):
+def test_bad_line_is_named(tmp_path, read, text, line):
     with pytest.raises(DamagedData, match=rf"damaged, line {line}:"):
         read(write(tmp_path, "damaged", text))
 
 
 @given(end=st.lists(st.sampled_from(["\n", " \n", "\t\n"]), max_size=4).map("".join))
-def test_blank_lines_at_the_end_are_no_rows(folder, end):
+def test_blank_lines_at_the_end_are_ignored(folder, end):
     rows, labels = read_xmc(write(folder, "xmc.txt", "3 2 2\n0 1:1\n\n1 0:1\n" + end))
     assert rows.toarray().tolist() == [[0, 1], [0, 0], [1, 0]]
     assert labels.toarray().tolist() == [[1, 0], [0, 0], [0, 1]]
@@ -179,19 +179,19 @@ def test_blank_lines_at_the_end_are_no_rows(folder, end):
     assert read_captions(write(folder, "Flickr8k.token.txt", "a.jpg#0\tA dog.\n" + end)) == [("a.jpg", "A dog.")]
 
 
-def test_a_blank_line_at_the_end_is_a_row_where_the_first_line_counts_it(tmp_path):
+def test_counted_blank_line_is_a_row(tmp_path):
     rows, labels = read_xmc(write(tmp_path, "xmc.txt", "2 2 2\n0 1:1\n\n\n"))
     assert rows.toarray().tolist() == labels[:, ::-1].toarray().tolist() == [[0, 1], [0, 0]]
     with pytest.raises(DamagedData, match="3 rows, but its first line says 2"):
         read_xmc(write(tmp_path, "xmc.txt", "2 2 2\n0 1:1\n\n\n1 1:1\n"))
 
 
-def test_a_split_without_rows_is_refused(tmp_path):
+def test_split_without_rows_is_refused(tmp_path):
     with pytest.raises(DamagedData, match="trSplit names no rows"):
         read_split(write(tmp_path, "trSplit", "\n\n"))
 
 
-def test_what_does_not_fit_its_first_line_is_refused(tmp_path):
+def test_rows_must_match_the_first_line(tmp_path):
     with pytest.raises(DamagedData, match="1 rows, but its first line says 2"):
         read_xmc(write(tmp_path, "short", "2 3 4\n0 1:1\n"))
     with pytest.raises(DamagedData, match="feature 7 is beyond the 3"):
@@ -219,7 +219,7 @@ def coco() -> str:
         ("captions_train2014.json", coco()),
     ],
 )
-def test_captions_in_every_published_form(tmp_path, ending, name, text):
+def test_captions_in_every_published_format(tmp_path, ending, name, text):
     assert read_captions(write(tmp_path, name, text, ending)) == CAPTIONS
 
 
@@ -232,12 +232,12 @@ def test_captions_in_every_published_form(tmp_path, ending, name, text):
         ("c.json", '{"images": [{"id": 7, "file_name": "a.jpg"}], "annotations": [{"image_id": 7, "caption": "A dog."}]}'),
     ],
 )
-def test_captions_behind_a_byte_order_mark(tmp_path, ending, name, text):
+def test_captions_with_byte_order_mark(tmp_path, ending, name, text):
     assert read_captions(write(tmp_path, name, "\ufeff" + text, ending)) == [("a.jpg", "A dog.")]
 
 
 @pytest.mark.parametrize("text", ["image,caption\na.jpg,A dog.\nb.jpg\n", "caption,image\nA dog.,a.jpg\nA cat.\n"])
-def test_a_row_without_its_caption_is_named(tmp_path, text):
+def test_row_without_caption_is_named(tmp_path, text):
     with pytest.raises(DamagedData, match=r"captions\.csv, line 3: no image or no caption"):
         read_captions(write(tmp_path, "captions.csv", text))
 
@@ -249,6 +249,6 @@ def test_captions_as_a_folder_of_text_files(tmp_path):
 
 
 @pytest.mark.parametrize(("name", "text"), [("c.csv", "picture,text\na,b\n"), ("c.json", '{"images": []}')])
-def test_captions_in_no_known_form_are_refused(tmp_path, name, text):
+def test_unknown_caption_format_is_refused(tmp_path, name, text):
     with pytest.raises(DamagedData, match=name):
         read_captions(write(tmp_path, name, text))

@@ -1,4 +1,4 @@
-"""Data sets by name: each is found in the files in which it was published, and comes in the order asked for."""
+"""Data sets by name: each is read from the files in which it was published, in the order of the seed."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ def pairs_of(rng, width=128):
     return " ".join(f"{column}:{rng.random():.3f}" for column in sorted(rng.permutation(width)[:4] + 1))
 
 
-def test_aloi_in_one_file_or_two(tmp_path, rng):
+def test_aloi_in_one_or_two_files(tmp_path, rng):
     lines = [f"{label} {pairs_of(rng)}\n" for label in rng.integers(0, 5, 40).tolist()]
     write(tmp_path / "one" / "aloi", "aloi.scale", "".join(lines), ".bz2")
     whole = load("aloi", tmp_path / "one")
@@ -65,7 +65,7 @@ def test_vw_folders_and_files(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["pascal", "coco"])
-def test_captioned_images_with_precomputed_features(tmp_path, rng, name):
+def test_captioned_images_with_features(tmp_path, rng, name):
     images = [f"{i}.jpg" for i in range(20)]
     write(tmp_path / name, "captions.csv", "image,caption\n" + "".join(f"{image},dog number {image}\n" for image in images))
     np.savez(tmp_path / name / "features.npz", files=np.array(images), feat=rng.random((20, 6)))
@@ -75,7 +75,7 @@ def test_captioned_images_with_precomputed_features(tmp_path, rng, name):
     assert sorted(data.texts) != sorted(load(name, tmp_path, seed=1).texts)
 
 
-def test_captioned_images_with_hog_are_seen_once(tmp_path, rng, monkeypatch):
+def test_hog_features_are_computed_once(tmp_path, rng, monkeypatch):
     io = pytest.importorskip("skimage.io", reason="scikit-image is not installed")
     from lab.datasets import images
 
@@ -90,7 +90,7 @@ def test_captioned_images_with_hog_are_seen_once(tmp_path, rng, monkeypatch):
     assert np.array_equal(load("pascal", tmp_path).truth, first.truth)
 
 
-def test_flickr8k_as_it_was_published(tmp_path, rng):
+def test_flickr8k_from_published_files(tmp_path, rng):
     here, images = tmp_path / "flickr8k", [f"{i}.jpg" for i in range(20)]
     write(here, "Flickr8k.token.txt", "".join(f"{image}#0\tdogs running {image}\n" for image in images))
     write(here, "Flickr8k.lemma.token.txt", "".join(f"{image}#0\tdog run {image}\n" for image in images))
@@ -102,7 +102,7 @@ def test_flickr8k_as_it_was_published(tmp_path, rng):
     assert all("running" in text for text in data.texts)
 
 
-def test_flickr8k_with_its_images(tmp_path, rng):
+def test_flickr8k_from_images(tmp_path, rng):
     io = pytest.importorskip("skimage.io", reason="scikit-image is not installed")
     here = tmp_path / "flickr8k"
     write(here, "Flickr8k.token.txt", "".join(f"{i}.png#0\tdog {i}\n" for i in range(10)))
@@ -114,17 +114,17 @@ def test_flickr8k_with_its_images(tmp_path, rng):
     assert (data.rows, data.test.shape[0]) == (9, 1)
 
 
-def test_flickr8k_with_captions_and_features_is_the_standing_set(tmp_path, rng):
+def test_flickr8k_from_prepared_files(tmp_path, rng):
     here, images = tmp_path / "flickr8k", [f"{i}.jpg" for i in range(20)]
     write(here, "captions.csv", "image,caption\n" + "".join(f"{image},dog {image}\n" for image in images), ".xz")
     write(here, "Flickr8k.token.txt", "not read\n")
     np.savez(here / "features.npz", files=np.array(images), feat=rng.random((20, 6)))
-    data, standing = load("flickr8k", tmp_path, seed=2), flickr(tmp_path, 2)
-    assert data.texts == standing.texts
-    assert np.array_equal(data.truth, standing.truth)
+    data, prepared = load("flickr8k", tmp_path, seed=2), flickr(tmp_path, 2)
+    assert data.texts == prepared.texts
+    assert np.array_equal(data.truth, prepared.truth)
 
 
-def test_flickr8k_that_is_not_there_says_what_is_expected(tmp_path):
+def test_missing_flickr8k_names_its_files(tmp_path):
     (tmp_path / "flickr8k").mkdir()
     for folder in (tmp_path, tmp_path / "nowhere"):
         with pytest.raises(DataMissing, match=r"captions\.csv .*Flickr8k\.token\.txt.* features\.npz or a folder `images`"):
@@ -139,14 +139,14 @@ def test_captions_of_other_images_are_refused(tmp_path, rng):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_set_that_is_not_there_is_said_to_be_missing(tmp_path, name):
+def test_missing_set_is_named(tmp_path, name):
     with pytest.raises(DataMissing) as raised:
         load(name, tmp_path)
     assert name.split("-")[0].removesuffix("150") in str(raised.value)
     assert "(" in str(raised.value)  # where the original comes from
 
 
-def test_an_unknown_name_is_refused():
+def test_unknown_name_is_refused():
     with pytest.raises(InvalidOption, match="no data set 'omniglot-4'; there are omniglot-1"):
         load("omniglot-4")
 
@@ -155,7 +155,7 @@ def test_an_unknown_name_is_refused():
 
 
 @given(seed=st.integers(1, 50))
-def test_a_seed_changes_the_order_and_nothing_else(seed):
+def test_seed_changes_only_the_order(seed):
     rows = np.arange(20, dtype=np.float32)[:, None]
     data = Dataset("d", "classes", rows, np.arange(20), rows[:3], np.arange(3), [str(i) for i in range(20)])
     other = data.seeded(seed)
@@ -165,7 +165,7 @@ def test_a_seed_changes_the_order_and_nothing_else(seed):
     assert np.array_equal(other.truth, data.seeded(seed).truth)
 
 
-def test_a_source_loads_what_it_names():
+def test_source_loads_its_data_set():
     source = Source("clusters-500", seed=3)
     assert np.array_equal(source.load().train, load("clusters-500", seed=3).train)
     assert not np.array_equal(source.load().train, load("clusters-500").train)

@@ -1,4 +1,4 @@
-"""Every baseline learns a tiny data set and answers in the form that it promises."""
+"""Every baseline learns a small data set and predicts in the documented form."""
 
 import inspect
 import re
@@ -9,20 +9,20 @@ import pytest
 import scipy.sparse as sp
 
 from lab import jobs
-from lab.baselines import BASELINES, Baseline, base, find_baseline
-from lab.baselines.approximate import Projected
+from lab.baselines import BASELINES, Baseline, base, find_baseline, missing_modules
+from lab.baselines.approximate import VectorBaseline
 from lab.baselines.base import ColumnSubset, GrowableArray, top_columns
 from memorytree.errors import InvalidOption
 from memorytree.estimators.metrics import mean_reward, precision_at
-from tests.lab import own_baselines, tiny
+from tests.lab import custom_baselines, small_datasets
 
 DATA = {
-    "dense": tiny.dense_classes(),
-    "sparse": tiny.sparse_classes(),
-    "labels": tiny.labels(),
-    "retrieval": tiny.retrieval(),
+    "dense": small_datasets.dense_classes(),
+    "sparse": small_datasets.sparse_classes(),
+    "labels": small_datasets.labels(),
+    "retrieval": small_datasets.retrieval(),
 }
-# Those that learn next to nothing from 300 rows in one pass.
+# Learners with a high error after one pass over 300 rows.
 SLOW_LEARNERS = {name for name in BASELINES if name.startswith("vw-") and name != "vw-emt"}
 
 
@@ -36,34 +36,34 @@ PAIRS = [(name, data) for name, kind in BASELINES.items() for data in DATA if fi
 
 def made(name: str) -> Baseline:
     kind = find_baseline(name)
-    if missing(kind):
-        pytest.skip(f"{name} needs {', '.join(missing(kind))}, which is not installed")
+    if missing_modules(kind):
+        pytest.skip(f"{name} needs {', '.join(missing_modules(kind))}, which is not installed")
     return kind(seed=0)
 
 
 @pytest.fixture(scope="module")
 def fitted():
-    """Baselines that have learned, by name and data set; what is done with them must not change them."""
-    kept: dict[tuple[str, str], Baseline] = {}
+    """Fitted baselines by name and data set; tests must not change them."""
+    cached: dict[tuple[str, str], Baseline] = {}
 
     def get(name: str, which: str) -> Baseline:
-        if (name, which) not in kept:
-            one = kept[name, which] = made(name)
+        if (name, which) not in cached:
+            one = cached[name, which] = made(name)
             one.fit(DATA[which])
-        return kept[name, which]
+        return cached[name, which]
 
     yield get
-    kept.clear()
+    cached.clear()
 
 
-def asked(one: Baseline, data):
+def inputs(one: Baseline, data):
     return jobs.inputs_for(one, data.test_texts, data.test)
 
 
 @pytest.mark.parametrize(("name", "which"), PAIRS)
-def test_a_baseline_learns_and_answers(fitted, name, which):
+def test_baseline_learns(fitted, name, which):
     one, data = fitted(name, which), DATA[which]
-    rows = asked(one, data)
+    rows = inputs(one, data)
     found = one.predict(one.encode(rows), 3)
     tests = data.test.shape[0]
     if data.kind == "classes":
@@ -88,11 +88,11 @@ def test_a_baseline_learns_and_answers(fitted, name, which):
 
 
 @pytest.mark.parametrize(("name", "which"), PAIRS)
-def test_one_at_a_time_a_baseline_answers_as_in_a_batch(fitted, name, which):
+def test_single_rows_equal_a_batch(fitted, name, which):
     one, data = fitted(name, which), DATA[which]
     if name == "vw-oas":
-        pytest.skip("it never tells its answers")
-    rows = asked(one, data)[:8]
+        pytest.skip("it does not return its predictions")
+    rows = inputs(one, data)[:8]
     many = one.predict(rows, 1)
     singly = [one.predict(one.encode(rows[row : row + 1]), 1)[0] for row in range(8)]
     assert np.array_equal(np.asarray(singly).ravel(), np.asarray(many).ravel())
@@ -100,10 +100,10 @@ def test_one_at_a_time_a_baseline_answers_as_in_a_batch(fitted, name, which):
 
 @pytest.mark.parametrize("name", [name for name, kind in BASELINES.items() if kind.incremental and "classes" in kind.kinds])
 @pytest.mark.parametrize("which", ["dense", "sparse"])
-def test_an_incremental_baseline_learns_row_by_row(name, which):
+def test_incremental_baseline_learns_row_by_row(name, which):
     one, data = made(name), DATA[which]
     one.prepare(data)
-    if which == "sparse" and isinstance(one, Projected):
+    if which == "sparse" and isinstance(one, VectorBaseline):
         with pytest.raises(InvalidOption, match="needs a fit first"):
             one.learn_one(data.train[:1], 0)
         return
@@ -117,7 +117,7 @@ def test_an_incremental_baseline_learns_row_by_row(name, which):
 
 
 @pytest.mark.parametrize("name", [name for name, kind in BASELINES.items() if kind.grows and "classes" in kind.kinds])
-def test_one_more_row_after_a_fit_is_found(name):
+def test_row_added_after_fit_is_found(name):
     one, data = made(name), DATA["dense"]
     one.fit(data)
     far = np.full((1, data.train.shape[1]), 9, np.float32) * np.sign(data.train[:1])
@@ -128,7 +128,7 @@ def test_one_more_row_after_a_fit_is_found(name):
 
 
 @pytest.mark.parametrize("name", ["cmt-u", "ours", "ours-u"])
-def test_a_row_that_was_removed_comes_to_mind_no_more(name):
+def test_removed_row_is_not_found(name):
     one, data = made(name), DATA["dense"]
     one.fit(data)
     first = int(one.nearest_ids(data.train[:1])[0, 0])
@@ -136,7 +136,7 @@ def test_a_row_that_was_removed_comes_to_mind_no_more(name):
     assert one.nearest_ids(data.train[:1])[0, 0] != first
 
 
-def test_the_same_seed_gives_the_same_answers():
+def test_same_seed_same_predictions():
     for name in ("ours", "nca", "kd-tree"):
         answers = []
         for _ in range(2):
@@ -148,34 +148,36 @@ def test_the_same_seed_gives_the_same_answers():
 
 def test_exact_search_is_exact(rng):
     keys, queries = rng.standard_normal((50, 6)).astype(np.float32), rng.standard_normal((9, 6)).astype(np.float32)
-    data = tiny.Dataset("d", "classes", keys, np.arange(50), queries, np.zeros(9, np.int64))
+    data = small_datasets.Dataset("d", "classes", keys, np.arange(50), queries, np.zeros(9, np.int64))
     one = made("exact-1nn")
     one.fit(data)
     distance = ((queries[:, None] - keys[None]) ** 2).sum(axis=2)
     assert np.array_equal(one.nearest(queries, 5)[0], np.argsort(distance, axis=1)[:, :5])
     rows = sp.csr_matrix(np.abs(keys))
-    one.fit(tiny.Dataset("d", "classes", rows, np.arange(50), rows[:9], np.zeros(9, np.int64)))
+    one.fit(small_datasets.Dataset("d", "classes", rows, np.arange(50), rows[:9], np.zeros(9, np.int64)))
     cosine = (rows[:9] @ rows.T).toarray() / np.linalg.norm(rows.toarray(), axis=1)
     assert np.array_equal(one.nearest(rows[:9], 5)[0], np.argsort(-cosine, axis=1)[:, :5])
 
 
-# ---- a baseline of one's own
+# ---- a user's baseline
 
 
-def test_the_documented_example_is_the_one_that_is_tested():
+def test_documented_example_is_the_tested_one():
     shown = re.search(r"( {4}class NearestMean.*?)\n\n`measure", base.__doc__, re.S).group(1)
-    source = inspect.getsource(own_baselines.NearestMean).replace(f'    """{own_baselines.NearestMean.__doc__}"""\n\n', "")
+    source = inspect.getsource(custom_baselines.NearestMean).replace(
+        f'    """{custom_baselines.NearestMean.__doc__}"""\n\n', ""
+    )
     assert textwrap.dedent(shown) == source.strip()
     assert len(shown.splitlines()) <= 30
 
 
-def test_the_documented_example_works():
-    data, one = DATA["dense"], find_baseline("tests.lab.own_baselines:NearestMean")()
+def test_documented_example_works():
+    data, one = DATA["dense"], find_baseline("tests.lab.custom_baselines:NearestMean")()
     one.fit(data)
     assert np.mean(one.predict(data.test) != data.test_truth) < 0.05
 
 
-def test_every_baseline_says_what_it_is():
+def test_baseline_attributes_are_valid():
     for name, kind in BASELINES.items():
         assert kind.name == name
         assert kind.title
@@ -184,26 +186,26 @@ def test_every_baseline_says_what_it_is():
         assert not (kind.linear and kind.logarithmic)
 
 
-def test_what_is_no_baseline_is_refused():
+def test_unknown_baseline_is_refused():
     with pytest.raises(InvalidOption, match="no baseline 'hnsw'; there are cmt-u"):
         find_baseline("hnsw")
     with pytest.raises(InvalidOption, match="is not a Baseline"):
-        find_baseline("tests.lab.own_baselines:double")
+        find_baseline("tests.lab.custom_baselines:double")
     with pytest.raises(InvalidOption, match="kd-tree has no option leaves; it has voters"):
         find_baseline("kd-tree")(leaves=3)
 
 
-def test_a_baseline_is_not_given_what_it_cannot_take():
+def test_unsuited_data_is_refused():
     with pytest.raises(InvalidOption, match="bm25 takes sparse keys"):
         jobs.check_suited(find_baseline("bm25"), DATA["dense"])
     with pytest.raises(InvalidOption, match="nca takes dense or sparse keys for classes; tiny has sparse keys for labels"):
         jobs.check_suited(find_baseline("nca"), DATA["labels"])
 
 
-# ---- their tools
+# ---- helpers
 
 
-def test_narrow_rows_have_the_same_products(rng):
+def test_column_subset_keeps_products(rng):
     rows = sp.random(20, 1000, 0.01, "csr", random_state=0)
     queries = sp.random(5, 1000, 0.05, "csr", random_state=1)
     narrow = ColumnSubset(rows)
@@ -211,7 +213,7 @@ def test_narrow_rows_have_the_same_products(rng):
     assert np.allclose((queries @ rows.T).toarray(), (narrow(queries) @ narrow(rows).T).toarray())
 
 
-def test_growing_rows_leave_the_given_ones_alone():
+def test_growable_array_does_not_change_its_input():
     given = np.arange(6).reshape(3, 2)
     growing = GrowableArray(given)
     for number in range(100):
@@ -221,6 +223,6 @@ def test_growing_rows_leave_the_given_ones_alone():
     assert given.tolist() == [[0, 1], [2, 3], [4, 5]]
 
 
-def test_the_best_columns_come_first():
+def test_top_columns_are_sorted():
     chances = sp.csr_matrix([[0.1, 0, 0.5, 0.2], [0, 0, 0, 0.3]])
     assert top_columns(chances, 3).tolist() == [[2, 3, 0], [3, -1, -1]]

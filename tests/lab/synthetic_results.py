@@ -1,15 +1,15 @@
-"""Results that nobody measured, for tests of what is made of them."""
+"""Synthetic results, for tests of tables, plots and claims."""
 
 import hashlib
 
 from lab.parts import Part
 
-# A baseline's merit: the error it is given; the less the better.
+# The error of each baseline.
 ERRORS = {"ours": 0.2, "ours-best": 0.19, "cmt": 0.5, "cmt-u": 0.6, "exact-1nn": 0.3, "vw-oaa": 0.4, "linear": 0.1}
 
 
 def result(part: Part, errors: dict[str, float] = ERRORS, **more) -> dict:
-    """What a part might have found; a little different for each seed, the same whenever it is asked."""
+    """Return a result of a part: deterministic, and slightly different for each seed."""
     digest = hashlib.sha256(part.label.encode()).digest()
     error = errors.get(part.baseline, 0.8) + digest[0] / 1e5
     figures = {
@@ -35,7 +35,7 @@ def result(part: Part, errors: dict[str, float] = ERRORS, **more) -> dict:
 
 
 def own_figures(part: Part, error: float) -> dict:
-    """What the lab's own jobs give."""
+    """Return the figures of the jobs of single experiments."""
     options = dict(part.options)
     if part.job.endswith(":grow"):
         n = options["n"]
@@ -72,5 +72,5 @@ def point(value, place: int, error: float) -> dict:
 
 
 def results(experiment, plan, **more) -> dict:
-    """Made-up results of all parts of an experiment."""
+    """Return synthetic results of all parts of an experiment."""
     return {part: result(part, **more) for part in experiment.parts(plan)}

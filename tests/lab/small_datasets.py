@@ -1,4 +1,4 @@
-"""Tiny data sets, made here: three of each kind of keys and truth."""
+"""Small synthetic data sets, one of each kind."""
 
 from dataclasses import replace
 
