@@ -29,7 +29,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from lab import baselines
 from lab.datasets import Source
 from lab.measuring import versions
 from memorytree.errors import MemoryTreeError
@@ -81,6 +80,8 @@ def measure(
         (with `why`); then `peer` (the baseline), `dataset`, `job`, `seed`, `options`, `versions` and the figures of the
         job. Partial figures of a child that was stopped are included.
     """
+    from lab import baselines  # not at the top: children of `call` that measure no baseline start several times faster
+
     source = Source(source) if isinstance(source, str) else source
     about = {
         "peer": baseline, "dataset": source.name, "job": job, "seed": source.seed, "quick": source.quick,
@@ -105,6 +106,8 @@ def measure(
 
 def run_job(spec: dict[str, Any]) -> dict[str, Any]:
     """Run the job of `measure`; called in the child."""
+    from lab import baselines
+
     folder = None if spec["data"] is None else Path(spec["data"])
     source = Source(spec["dataset"], folder, spec["seed"], spec["quick"])
     job = resolve_function(JOBS.get(spec["job"], spec["job"]))

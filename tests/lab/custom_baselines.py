@@ -1,7 +1,5 @@
 """Baselines and jobs as a user would write them; child processes of the tests import them from here."""
 
-import time
-
 import numpy as np
 
 from lab.baselines import Baseline
@@ -54,37 +52,6 @@ class Zero(Baseline):
         return np.zeros(rows.shape[0], np.int64)
 
 
-class Endless(Zero):
-    """Its fit never returns."""
-
-    name, title = "endless", "Endless"
-
-    def fit(self, data):
-        while True:
-            pass
-
-
-class Raising(Zero):
-    """Its fit raises."""
-
-    name, title = "raising", "Raising"
-
-    def fit(self, data):
-        raise RuntimeError("no weights")
-
-
-class Crashing(Zero):
-    """Its fit crashes the process."""
-
-    name, title = "crashing", "Crashing"
-
-    def fit(self, data):
-        import os
-        import signal
-
-        os.kill(os.getpid(), signal.SIGSEGV)
-
-
 class MissingPackage(Zero):
     """Needs a module that is not installed."""
 
@@ -98,23 +65,6 @@ def count_rows(kind, source, options):
     return {"rows_of": source.load().rows, "name": kind.name, "seed_was": source.seed, "options_were": options}
 
 
-def fail_halfway(kind, source, options):
-    """A job that saves partial results, then fails."""
-    save_partial(first=1)
-    save_partial(first=1, second=2)
-    raise ValueError("no third")
-
-
 def double(spec):
-    """A function for `call` that also prints."""
-    print("printed by a child")
+    """A function, not a baseline."""
     return {"doubled": 2 * spec["number"]}
-
-
-def wait_for_the_end(spec):
-    """A function for `call` that reports its start in a pipe and then takes a minute."""
-    with open(spec["pipe"], "w") as pipe:
-        print("started", file=pipe, flush=True)
-        time.sleep(60)
-        print("finished", file=pipe, flush=True)
-    return {}

@@ -163,15 +163,3 @@ def test_quick_runs_do_not_write_into_a_checkout(tmp_path, monkeypatch):
     (tmp_path / "docs" / "results").mkdir(parents=True)
     assert str(command.default_out(quick=False)) == "docs/results/lab"
     assert str(command.default_out(quick=True)) == "memorytree-lab"
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("no_plots")
-def test_real_baselines_run_in_child_processes(lab, tmp_path, monkeypatch):
-    experiment = EXPERIMENTS["few-shot"]
-    parts = [Part(name, "made-classes") for name in ("exact-1nn", "linear")]
-    monkeypatch.setattr(type(experiment), "parts", lambda self, plan: parts)
-    lab("run", "few-shot", "--quick", "--out", tmp_path)
-    found = json.loads((tmp_path / "few-shot.json").read_text())
-    assert [run["status"] for run in found["runs"]] == ["ok", "ok"], found["troubles"]
-    assert all(0 <= run["error"] < 0.5 for run in found["runs"])

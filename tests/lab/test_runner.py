@@ -107,7 +107,7 @@ def test_interruption_ends_running_children(cache, tmp_path):
     listener.start()
     spec = {"pipe": str(tmp_path / "pipe")}
     with pytest.raises(RunInterrupted) as interruption:
-        run(PARTS, cache, lambda part: call("tests.lab.custom_baselines:wait_for_the_end", spec), jobs=2, end=end_children)
+        run(PARTS, cache, lambda part: call("tests.lab.child_functions:wait_for_the_end", spec), jobs=2, end=end_children)
     listener.join()
     assert lines == ["started\n", "started\n", ""]
     assert interruption.value.found == {}

@@ -168,16 +168,17 @@ def test_unsuited_baseline_gives_a_warning(lab, tmp_path):
 
 @pytest.mark.slow
 def test_module_in_the_working_directory_is_found(lab, tmp_path, monkeypatch):
-    """Real child processes: on dense keys, and on sparse keys, which this baseline cannot take."""
+    """Real child processes: a custom baseline on dense keys and on sparse keys, which it cannot take, and one of ours."""
     (tmp_path / "users_file.py").write_text(FILE)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [path for path in sys.path if path])
     name = "users_file:Constant"
-    parts = [Part(name, "made-classes"), Part(name, "made-text")]
+    parts = [Part(name, "made-classes"), Part(name, "made-text"), Part("exact-1nn", "made-classes")]
     monkeypatch.setattr(type(EXPERIMENTS["few-shot"]), "parts", lambda self, plan: parts)
     lab("run", "few-shot", "--quick", "--out", tmp_path / "out", "--baseline", name)
-    dense, sparse = json.loads((tmp_path / "out" / "few-shot.json").read_text())["runs"]
+    dense, sparse, exact = json.loads((tmp_path / "out" / "few-shot.json").read_text())["runs"]
     assert dense["status"] == "ok", dense
     assert dense["error"] > 0.9
+    assert (exact["status"], exact["error"] < 0.5) == ("ok", True)
     assert str(Results({parts[1]: sparse}).cell("error", baseline=name)) == "not suited"
     assert "takes dense keys for classes" in sparse["why"]
