@@ -1,4 +1,4 @@
-"""Give book titles the subjects that a library would: learn from titles that librarians have indexed.
+"""Assign library subjects to book titles: learn from titles that librarians have indexed.
 
     python examples/index_subjects.py DATA [--title "bees in the city" ...]
 
@@ -19,7 +19,7 @@ from memorytree.estimators.metrics import precision_at
 
 
 def read(path: Path) -> tuple[list[str], list[list[int]]]:
-    """Titles, and the numbers of their subjects."""
+    """Return titles and the numbers of their subjects."""
     with lzma.open(path, "rt", encoding="utf8") as file:
         rows = [line.rstrip("\n").split("\t", 1) for line in file]
     return [title for _, title in rows], [[int(number) for number in numbers.split(",") if number] for numbers, _ in rows]
@@ -47,10 +47,10 @@ def main() -> None:
     for k in (1, 3, 5):
         print(f"of the first {k} subjects, right: {precision_at(k, truth, ranked):.1%}")
 
-    asked = chosen.title or tests[:5]
-    rows = words.transform(asked)
+    queries = chosen.title or tests[:5]
+    rows = words.transform(queries)
     labels, chances = model.predict_topk(rows, k=5)
-    for title, numbers, of, behind in zip(asked, labels, chances, model.recall(rows), strict=True):
+    for title, numbers, of, behind in zip(queries, labels, chances, model.recall(rows), strict=True):
         print(f"\n{title}")
         for number, chance in zip(numbers.tolist(), of.tolist(), strict=True):
             if number >= 0:

@@ -1,1 +1,1 @@
-"""A task that any machine can run: tell from a paragraph which function it documents. `python -m examples.demo`."""
+"""The demo, `./mt demo`: learn online which function a paragraph of documentation describes."""

@@ -1,7 +1,7 @@
-"""Text that every machine has: the docstrings of NumPy, SciPy, scikit-learn and the standard library.
+"""Texts that are present on every machine: docstrings of NumPy, SciPy, scikit-learn and the standard library.
 
-Sources are parsed, not imported: that is fast and has no side effects. The few things whose documentation is compiled in
-(built-ins, NumPy's ufuncs) come from modules that are loaded anyway.
+Sources are parsed, not imported, which is fast and has no side effects. Documentation of compiled functions (built-ins,
+NumPy's ufuncs) is read from modules that are loaded anyway.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ STANDARD = "the standard library"
 PACKAGES = ("numpy", "scipy", "sklearn", STANDARD)
 
 BLANK = "___"
-"""Stands where a paragraph names its own function."""
+"""Replaces the name of the function that a paragraph documents."""
 
 FEWEST_WORDS = 8
 OPENING = 6
-"""Paragraphs of different functions that begin with the same words, this many, were copied: they tell nothing."""
+"""Paragraphs of different functions that begin with the same words, this many, are copies and are omitted."""
 
 _SKIPPED_FOLDERS = {
     "__pycache__", "_lib", "_vendor", "dist-packages", "distutils", "encodings", "ensurepip", "externals", "idlelib",
@@ -46,19 +46,19 @@ _WORD = re.compile(r"[a-z]{2,}")
 
 
 class Paragraph(NamedTuple):
-    """Some text and the function or class that it documents; a class includes its methods."""
+    """A text and the function or class that it documents; a class includes its methods."""
 
     owner: str
     text: str
 
 
 def words(text: str) -> list[str]:
-    """The words of a text in lower case, without digits and punctuation."""
+    """Return the words of a text in lower case, without digits and punctuation."""
     return _WORD.findall(text.lower())
 
 
 def collect(packages: Iterable[str] = PACKAGES) -> list[Paragraph]:
-    """All paragraphs worth reading, names blanked out, in an order that depends only on what is installed."""
+    """Return all usable paragraphs with names blanked out, in an order that depends only on the installed packages."""
     found = list(_compiled())
     with _no_garbage_collection():
         for package in packages:
@@ -68,7 +68,7 @@ def collect(packages: Iterable[str] = PACKAGES) -> list[Paragraph]:
 
 
 def paragraphs(docstring: str, names: Iterable[str] = ()) -> Iterator[str]:
-    """The paragraphs of prose in a docstring; what they say instead of `names` is a blank.
+    """Yield the paragraphs of prose in a docstring, with a blank in place of `names`.
 
     >>> docstring = "Too short.\\n\\nNotes\\n-----\\nUse sort_stable where the order of equal items has to stay."
     >>> list(paragraphs(docstring, names=["sort"]))
@@ -88,7 +88,7 @@ def paragraphs(docstring: str, names: Iterable[str] = ()) -> Iterator[str]:
 
 
 def _blank_out(names: Iterable[str], text: str) -> str:
-    """The text without these names, also where they are a part of a longer one (kmeans in kmeans_plusplus)."""
+    """Return the text with these names blanked out, also within longer names (kmeans in kmeans_plusplus)."""
     for name in names:
         if name.lower() in text.lower():
             text = re.sub(rf"(?<![^\W_]){re.escape(name)}(?![^\W_])", BLANK, text, flags=re.IGNORECASE)
@@ -96,16 +96,16 @@ def _blank_out(names: Iterable[str], text: str) -> str:
 
 
 def choose_task(found: list[Paragraph], rows: int, rng: np.random.Generator) -> tuple[list[Paragraph], list[str]]:
-    """A stream of at most so many paragraphs in random order, and the texts that are not in it.
+    """Return a stream of at most `rows` paragraphs in random order, and the texts that are not in it.
 
-    Whole functions are drawn, so that each one in the stream has at least two paragraphs there.
+    Whole functions are drawn, so each function in the stream has at least two paragraphs.
     """
     owners = defaultdict(set)
     for owner, text in found:
         owners[_opening(text)].add(owner)
-    telling = list(dict.fromkeys(p for p in found if len(owners[_opening(p.text)]) == 1))
+    distinct = list(dict.fromkeys(p for p in found if len(owners[_opening(p.text)]) == 1))
     of_owner = defaultdict(list)
-    for paragraph in telling:
+    for paragraph in distinct:
         of_owner[paragraph.owner].append(paragraph)
     stream: list[Paragraph] = []
     for owner in rng.permutation(sorted(of_owner)).tolist():
@@ -122,7 +122,7 @@ def _opening(text: str) -> tuple[str, ...]:
 
 @contextmanager
 def _no_garbage_collection() -> Iterator[None]:
-    """Syntax trees come and go by the million without cycles; looking for some takes a quarter of the time."""
+    """Disable the garbage collector: syntax trees have no cycles, and the search for cycles takes a quarter of the time."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -133,7 +133,7 @@ def _no_garbage_collection() -> Iterator[None]:
 
 
 def _sources(package: str) -> Iterator[tuple[Path, str]]:
-    """The source files of a package and the names under which a user knows the modules."""
+    """Yield the source files of a package and the public names of their modules."""
     prefix: list[str] = []
     root = Path(sysconfig.get_path("stdlib"))
     if package != STANDARD:
@@ -152,7 +152,7 @@ def _sources(package: str) -> Iterator[tuple[Path, str]]:
 
 
 def _documented(path: Path, module: str) -> list[tuple[tuple[str, ...], str]]:
-    """What a file documents: ((module, class or function, method ...), docstring)."""
+    """Return the docstrings of a file: ((module, class or function, method ...), docstring)."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -173,7 +173,7 @@ def _in_body(body: list[ast.stmt], outer: tuple[str, ...]) -> Iterator[tuple[tup
                     yield names, docstring
                 if isinstance(node, ast.ClassDef):
                     yield from _in_body(node.body, names)
-            # NumPy and SciPy write the documentation of compiled functions like this.
+            # NumPy and SciPy document compiled functions with add_newdoc.
             case ast.Expr(value=ast.Call(func=ast.Name(id="add_newdoc"), args=args)):
                 match args[-2:]:
                     case [ast.Constant(value=str(name)), ast.Constant(value=str(docstring))]:
@@ -181,7 +181,7 @@ def _in_body(body: list[ast.stmt], outer: tuple[str, ...]) -> Iterator[tuple[tup
 
 
 def _module_of(module: str, name: str) -> str:
-    """Where a user finds a name: numpy.cross, not numpy.numeric.cross; scipy.optimize.shgo, not ….shgo.shgo."""
+    """Return the module from which users import a name: numpy.cross, not numpy.numeric.cross."""
     package, _, below = module.partition(".")
     if package == "numpy" and name in _NUMPY and (below.startswith("lib") or below.split(".")[0] not in _NUMPY):
         return package

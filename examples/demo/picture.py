@@ -1,4 +1,4 @@
-"""One picture of a race: how well, and how fast."""
+"""A picture of a race: errors, entropy reduction, and times."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from examples.demo.race import CONSTANT, SCAN, TREE, Race, entropy_reduction, er
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# From the palette of Okabe and Ito, which most colour-blind people can tell apart; the dashes say it again.
+# The palette of Okabe and Ito for colour-blind readers; the dashes differ too.
 _STYLE: dict[str, dict[str, Any]] = {
     TREE: {"color": "#0072B2", "linestyle": "-", "linewidth": 2.2, "zorder": 3},
     SCAN: {"color": "#D55E00", "linestyle": "--", "linewidth": 1.8},
@@ -20,7 +20,7 @@ _STYLE: dict[str, dict[str, Any]] = {
 }
 
 _SETTLED = 5
-"""Before the constant predictor was right so often, its accuracy is chance."""
+"""Below this number of right predictions, the accuracy of the constant predictor is mostly chance."""
 
 
 def draw(race: Race, path: Path, functions: int) -> None:
@@ -41,8 +41,8 @@ def draw(race: Race, path: Path, functions: int) -> None:
     handles, names = errors.get_legend_handles_labels()
     figure.legend(handles[::-1], names[::-1], loc="outside upper center", ncols=3, frameon=False)
     figure.supxlabel(
-        f"Each of {len(race.labels):,} docstring paragraphs is first a question (which of {functions:,} functions and "
-        "classes is it about?), then a memory.",
+        f"Each of {len(race.labels):,} docstring paragraphs is queried (which of {functions:,} functions and classes does "
+        "it describe?), then inserted.",
         fontsize=10, color="#333333",
     )  # fmt: skip
     figure.savefig(path, format="png", dpi=130)
@@ -54,9 +54,11 @@ def _draw_errors(race: Race, axes: Axes) -> None:
     rows = _rows_axis(race, axes)
     for system in (CONSTANT, SCAN, TREE):
         axes.plot(rows, error(race.right[system])[rows - 1], label=system, **_STYLE[system])
-    unknowable = error(race.seen_before)[rows - 1]
-    axes.fill_between(rows, unknowable, color="#DDDDDD", zorder=0)
-    axes.text(rows[-1] * 0.97, unknowable[-1] / 2, "functions never seen before", ha="right", va="center", color="#444444")
+    first_of_function = error(race.seen_before)[rows - 1]
+    axes.fill_between(rows, first_of_function, color="#DDDDDD", zorder=0)
+    axes.text(
+        rows[-1] * 0.97, first_of_function[-1] / 2, "first paragraph of a function", ha="right", va="center", color="#444444"
+    )
     axes.set(ylim=(0, 1.03), ylabel="wrong answers so far", title="Error (lower is better)")
     axes.yaxis.set_major_formatter(PercentFormatter(1, 0))
 
@@ -72,11 +74,11 @@ def _draw_entropies(race: Race, axes: Axes) -> None:
 
 
 def _rows_axis(race: Race, axes: Axes) -> np.ndarray:
-    """Label the axis of rows seen; returns the rows to show: the first few say nothing."""
+    """Label the axis of rows; return the rows to show, without the first few, whose errors are mostly chance."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     rows = len(race.labels)
-    axes.set(xlabel="paragraphs seen", xlim=(0, rows))
+    axes.set(xlabel="paragraphs", xlim=(0, rows))
     axes.xaxis.set_major_locator(MaxNLocator(4))
     axes.xaxis.set_major_formatter(FuncFormatter(_plain))
     return np.arange(rows // 50, rows) + 1

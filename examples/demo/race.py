@@ -1,6 +1,6 @@
-"""Progressive validation: every row is first a question, then a memory.
+"""Progressive validation: every row is predicted before it is inserted.
 
-Three systems answer the same stream: a memory tree, an exact scan for the nearest key, and the constant predictor (the
+Three systems predict the same stream: a memory tree, an exact scan for the nearest key, and the constant predictor (the
 most frequent answer so far).
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  (has no stubs)
 
 from memorytree import MemoryTree
 
@@ -23,12 +23,12 @@ NOTHING = -1
 
 
 class Race:
-    """The stream and what each system made of it so far.
+    """The stream and the predictions of each system so far.
 
     Attributes:
-        right: for each system whether its answer to each row was right.
-        remembered: the row that the tree's answer came from.
-        seconds: what each query to the tree took.
+        right: for each system whether its prediction of each row was right.
+        remembered: the row of the memory that the tree returned.
+        seconds: the time of each query to the tree.
         sizes, tree_times, scan_times: sizes of the memory, and the seconds of a query at each.
     """
 
@@ -48,21 +48,21 @@ class Race:
         self._commonest = ""
 
     def run(self) -> Iterator[int]:
-        """Go through the stream; yields the number of rows done, every now and then."""
+        """Process the stream; yield the number of rows done after each block."""
         rows = len(self._keys)
         stops = np.unique(np.geomspace(min(100, rows), rows, 14).astype(int))
         blocks = np.unique([*range(_BLOCK, rows, _BLOCK), *stops])
         first = 0
         for last in blocks.tolist():
-            self._ask_tree(first, last)
-            self._ask_constant(first, last)
-            self._ask_scan(first, last)
+            self._predict_by_tree(first, last)
+            self._predict_by_constant(first, last)
+            self._predict_by_scan(first, last)
             if last in stops:
                 self._time(last)
             first = last
             yield last
 
-    def _ask_tree(self, first: int, last: int) -> None:
+    def _predict_by_tree(self, first: int, last: int) -> None:
         for row in range(first, last):
             key, label = self._keys[row], str(self.labels[row])
             start = time.perf_counter()
@@ -71,11 +71,11 @@ class Race:
             if hits:
                 self.remembered[row] = hits[0].id
                 self.right[TREE][row] = hits[0].value == label
-                # The routers of dense keys stay as they are; the reward marks a memory as useful.
+                # The routers of dense keys do not learn; the reward marks a memory as useful.
                 self._tree.update(hits, [float(hits[0].value == label)])
             self._tree.insert(key, label, id=row)
 
-    def _ask_constant(self, first: int, last: int) -> None:
+    def _predict_by_constant(self, first: int, last: int) -> None:
         for row in range(first, last):
             label = str(self.labels[row])
             self.right[CONSTANT][row] = label == self._commonest
@@ -84,8 +84,8 @@ class Race:
             if self._counts[label] > self._counts.get(self._commonest, 0):
                 self._commonest = label
 
-    def _ask_scan(self, first: int, last: int) -> None:
-        """Answer a block at once; a row sees only those before it."""
+    def _predict_by_scan(self, first: int, last: int) -> None:
+        """Predict a block at once; each row is compared only with the rows before it."""
         likeness = self._keys[first:last] @ self._keys[:last].T
         rows = np.arange(first, last)
         likeness[:, first:][rows >= rows[:, None]] = -np.inf
@@ -93,7 +93,7 @@ class Race:
         self.right[SCAN][first:last] = (self.labels[nearest] == self.labels[first:last]) & (rows > 0)
 
     def _time(self, size: int) -> None:
-        """Note what a query takes at this size: the tree's latest ones, and some scans, in one thread like the tree."""
+        """Store the time of a query at this size: of the tree's latest queries, and of some scans, on one thread."""
         stored, scans = self._keys[:size], []
         with threadpool_limits(1):
             for key in self._keys[max(0, size - _TIMED_SCANS) : size]:
@@ -106,19 +106,19 @@ class Race:
 
 
 def _typical(seconds: Sequence[float] | np.ndarray) -> float:
-    """The lower quartile: whatever else runs on a machine only ever adds time."""
+    """Return the lower quartile, because other processes on the machine only add time."""
     return float(np.quantile(np.asarray(seconds), 0.25))
 
 
 def error(right: np.ndarray) -> np.ndarray:
-    """The progressive error after each row."""
+    """Return the progressive error after each row."""
     return 1 - np.cumsum(right) / np.arange(1, len(right) + 1)
 
 
 def entropy_reduction(right: np.ndarray, constant: np.ndarray) -> np.ndarray:
-    """The paper's measure after each row: log2 of the accuracy less log2 of the constant predictor's, in bits.
+    """Return the paper's measure after each row: log2 of the accuracy less log2 of the constant predictor's, in bits.
 
-    There is none before both have been right once.
+    It is NaN until both have been right once.
 
     >>> entropy_reduction(np.array([False, True, True]), np.array([False, True, False]))
     array([nan,  0.,  1.])
@@ -129,7 +129,7 @@ def entropy_reduction(right: np.ndarray, constant: np.ndarray) -> np.ndarray:
 
 
 def figures(race: Race) -> dict[str, Any]:
-    """The closing figures as JSON data; the constant predictor takes no time worth measuring."""
+    """Return the final figures as JSON data; the time of the constant predictor is negligible and not measured."""
     seconds = {TREE: race.tree_times[-1], SCAN: race.scan_times[-1], CONSTANT: None}
     systems = {
         system: {
@@ -147,7 +147,7 @@ def _finite(number: float) -> float | None:
 
 
 def warm_up(dimension: int, beam: int) -> None:
-    """Have all that the race needs compiled, on keys of no meaning."""
+    """Compile everything that the race needs, on random keys."""
     keys = np.random.default_rng(0).normal(size=(200, dimension)).astype(np.float32)
     for _ in Race(keys, ["a"] * len(keys), beam=beam, seed=0).run():
         pass

@@ -1,4 +1,4 @@
-"""What the demo shows on a terminal, or writes to a file or pipe."""
+"""The output of the demo on a terminal, or in a file or pipe."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ WIDTH = 80
 
 
 class Question(NamedTuple):
-    """A paragraph that was asked, the one that the tree was reminded of, and the function it is really about."""
+    """A paragraph of the stream and the one that the tree returned for it."""
 
-    asked: Paragraph
-    reminded: Paragraph
+    query: Paragraph
+    found: Paragraph
 
     @property
     def right(self) -> bool:
-        """Whether the answer was."""
-        return self.asked.owner == self.reminded.owner
+        """Whether both belong to the same function."""
+        return self.query.owner == self.found.owner
 
 
 class Screen:
@@ -39,24 +39,24 @@ class Screen:
         self._console.width = min(self._console.width, WIDTH)
 
     def title(self, question: str) -> None:
-        """The first line."""
+        """Print the first line."""
         self._console.print(f"\n[bold]memorytree[/]: {question}\n")
 
-    def say(self, text: str) -> None:
-        """A line that is never broken, as it may be copied."""
+    def line(self, text: str) -> None:
+        """Print a line without wrapping, so that it can be copied."""
         self._console.print(escape(text), soft_wrap=True)
 
-    def tell(self, stage: str, news: str, since: float | None = None) -> None:
-        """A stage that is done, and what it took."""
+    def report(self, stage: str, result: str, since: float | None = None) -> None:
+        """Print a finished stage and its time."""
         took = "" if since is None else f"{time.perf_counter() - since:.1f} s"
-        self._console.print(f"[bold cyan]{stage:<10}[/] {news:<61}[dim]{took:>8}[/]")
+        self._console.print(f"[bold cyan]{stage:<10}[/] {result:<61}[dim]{took:>8}[/]")
 
     def working(self, on: str) -> AbstractContextManager[object]:
-        """While something takes its time: a sign of life, on a terminal."""
+        """Return a context that shows a spinner on a terminal."""
         return self._console.status(on) if self._console.is_terminal else nullcontext()
 
-    def follow(self, race: Race) -> None:
-        """Run the race and show how it stands: a bar on a terminal, a line every tenth elsewhere."""
+    def run(self, race: Race) -> None:
+        """Run the race and show its state: a bar on a terminal, else a line for every tenth of the rows."""
         rows = len(race.labels)
         if not self._console.is_terminal:
             tenth = 1
@@ -72,21 +72,21 @@ class Screen:
                 bar.update(task, completed=done, standing=_standing(race, done))
 
     def show_questions(self, race: Race, stream: list[Paragraph], rng: np.random.Generator) -> None:
-        """Two questions that it answered and one that it did not, from the end of the stream."""
+        """Print two right predictions and a wrong one from the end of the stream."""
         questions = choose_questions(race, stream, rng)
         if not questions:
             return
-        self._console.print("\n[bold]Paragraphs it had never seen: two that it knew, one that it did not[/]")
+        self._console.print("\n[bold]New paragraphs: two right predictions and a wrong one[/]")
         for question in questions:
-            asked = textwrap.fill(f"“{question.asked.text}”", WIDTH - 2, initial_indent="  ", subsequent_indent="   ")
-            self._console.print(f"\n{escape(asked)}", style="italic")
-            verdict = "[green]right[/]" if question.right else f"[red]no:[/] {escape(question.asked.owner)}"
-            self._console.print(f"    memory says  [bold]{escape(question.reminded.owner)}[/]  {verdict}")
-            reminder = textwrap.shorten(question.reminded.text, 55, placeholder=" …")
+            text = textwrap.fill(f"“{question.query.text}”", WIDTH - 2, initial_indent="  ", subsequent_indent="   ")
+            self._console.print(f"\n{escape(text)}", style="italic")
+            verdict = "[green]right[/]" if question.right else f"[red]no:[/] {escape(question.query.owner)}"
+            self._console.print(f"    prediction   [bold]{escape(question.found.owner)}[/]  {verdict}")
+            reminder = textwrap.shorten(question.found.text, 55, placeholder=" …")
             self._console.print(f"    because of   [dim]“{escape(reminder)}”[/]")
 
     def show_table(self, race: Race) -> None:
-        """The closing figures."""
+        """Print the final figures."""
         table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
         for column in ("", "error", "entropy reduction", "one query"):
             table.add_column(column, justify="left" if not column else "right", header_style="bold", no_wrap=True)
@@ -103,23 +103,23 @@ class Screen:
         speed = f"{ratio:.0f} times as fast as" if ratio >= 1.5 else "not yet faster than"
         note = (
             "Entropy reduction is log2 of the accuracy less log2 of the constant predictor's. "
-            f"{new:.1%} of the paragraphs are the first of their function: nobody can know those. "
+            f"{new:.1%} of the paragraphs are the first of their function, so no system can predict them. "
             f"With {race.sizes[-1]:,} memories the tree is {speed} a scan of all of them."
         )
         self._console.print(f"\n{textwrap.fill(note, WIDTH)}\n")
 
 
 def choose_questions(race: Race, stream: list[Paragraph], rng: np.random.Generator) -> list[Question]:
-    """Two right answers and a near miss, of those that a person likes to read."""
+    """Return two right predictions and a near miss among readable paragraphs."""
     last = np.arange(len(stream) * 3 // 4, len(stream))
     questions = [
         Question(stream[row], stream[race.remembered[row]])
         for row in rng.permutation(last).tolist()
         if race.remembered[row] != NOTHING and _readable(stream[row].text)
     ]
-    right = [q for q in questions if q.right and _overlap(q.asked.text, q.reminded.text) < 0.4]
+    right = [q for q in questions if q.right and _overlap(q.query.text, q.found.text) < 0.4]
     missed = [q for q in questions if not q.right]
-    missed.sort(key=lambda q: q.asked.owner.rpartition(".")[0] != q.reminded.owner.rpartition(".")[0])
+    missed.sort(key=lambda q: q.query.owner.rpartition(".")[0] != q.found.owner.rpartition(".")[0])
     return right[:2] + missed[:1]
 
 
@@ -136,7 +136,7 @@ def _overlap(text: str, other: str) -> float:
 def _standing(race: Race, done: int) -> str:
     wrong = error(race.right[TREE][:done])[-1]
     bits = entropy_reduction(race.right[TREE][:done], race.right[CONSTANT][:done])[-1]
-    return f"{done:>6,} seen, error {wrong:.1%}, {_bits(bits)}, {_time(np.median(race.seconds[done // 2 : done]))}"
+    return f"{done:>6,} rows, error {wrong:.1%}, {_bits(bits)}, {_time(np.median(race.seconds[done // 2 : done]))}"
 
 
 def _bits(bits: float) -> str:

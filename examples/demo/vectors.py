@@ -1,7 +1,7 @@
-"""Paragraphs as dense keys: weighted groups of letters, projected at random.
+"""Paragraphs as dense keys: weighted groups of letters, randomly projected.
 
-What a paragraph says is a bag of four-letter groups (so that "cluster" and "clustering" have much in common). A group
-counts the more, the rarer it is in a background that is no part of the task, so that nothing is known beforehand.
+A paragraph is a bag of four-letter groups (so "cluster" and "clustering" share groups). A group has a larger weight the
+rarer it is in background texts that are not part of the task, so no statistics of the task are used.
 """
 
 from __future__ import annotations
@@ -18,36 +18,36 @@ GROUP = 4
 
 
 def make_keys(texts: Sequence[str], background: Sequence[str], rng: np.random.Generator) -> np.ndarray:
-    """A key of length one for each text."""
+    """Return a unit key for each text."""
     number: dict[str, int] = {}
-    known = _memo(lambda word: [number.setdefault(group, len(number)) for group in _groups(word)])
+    known = _cached(lambda word: [number.setdefault(group, len(number)) for group in _groups(word)])
     counts = _count(texts, known)
-    everyday = np.bincount(_count(background, known).indices, minlength=len(number))[: counts.shape[1]]
-    rarity = np.log((1 + len(background)) / (1 + everyday))
+    background_counts = np.bincount(_count(background, known).indices, minlength=len(number))[: counts.shape[1]]
+    rarity = np.log((1 + len(background)) / (1 + background_counts))
     counts.data = (1 + np.log(counts.data)) * rarity[counts.indices]
     keys = np.asarray((counts @ _projection(counts.shape[1], rng)).todense(), np.float32)
     return keys / np.maximum(np.linalg.norm(keys, axis=1, keepdims=True), 1e-9)
 
 
 def _groups(word: str) -> list[str]:
-    """The groups of letters in a word, its ends included: " sor", "sort", "ort "."""
+    """Return the groups of letters in a word with its ends: " sor", "sort", "ort "."""
     word = f" {word} "
     return [word[i : i + GROUP] for i in range(max(1, len(word) - GROUP + 1))]
 
 
-def _memo(compute: Callable[[str], list[int]]) -> Callable[[str], list[int]]:
-    seen: dict[str, list[int]] = {}
+def _cached(compute: Callable[[str], list[int]]) -> Callable[[str], list[int]]:
+    cache: dict[str, list[int]] = {}
 
-    def remembered(word: str) -> list[int]:
-        if word not in seen:
-            seen[word] = compute(word)
-        return seen[word]
+    def cached(word: str) -> list[int]:
+        if word not in cache:
+            cache[word] = compute(word)
+        return cache[word]
 
-    return remembered
+    return cached
 
 
 def _count(texts: Sequence[str], numbers_of: Callable[[str], list[int]]) -> scipy.sparse.csr_matrix:
-    """How often each group occurs in each text."""
+    """Return how often each group occurs in each text."""
     bounds, groups = [0], []
     for text in texts:
         for word in words(text):
@@ -62,7 +62,7 @@ def _count(texts: Sequence[str], numbers_of: Callable[[str], list[int]]) -> scip
 
 
 def _projection(groups: int, rng: np.random.Generator) -> scipy.sparse.csr_matrix:
-    """Each group adds to or takes from one dimension, drawn at random: angles stay what they were, about."""
+    """Return a random projection: each group adds to or subtracts from one random dimension, which nearly keeps angles."""
     places = rng.integers(DIMENSION, size=groups)
     signs = rng.choice(np.array([-1, 1], np.float32), size=groups)
     return scipy.sparse.csr_matrix((signs, places, np.arange(groups + 1)), shape=(groups, DIMENSION))

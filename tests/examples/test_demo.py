@@ -1,5 +1,7 @@
 """The demo: its text, its figures, its picture, its errors."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -19,32 +21,32 @@ def task(found):
     return choose_task(found, 600, np.random.default_rng(0))
 
 
-def test_quick_demo_learns_draws_and_reports(tmp_path, capsys, monkeypatch, found):
-    monkeypatch.setattr(docstrings, "collect", {("numpy",): found}.__getitem__)  # once is enough
+def test_quick_demo_draws_and_reports(tmp_path, capsys, monkeypatch, found):
+    monkeypatch.setattr(docstrings, "collect", {("numpy",): found}.__getitem__)  # collected once
     picture = tmp_path / "demo.png"
     assert main(["--quick", "--out", str(picture)]) == 0
     assert picture.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
-    said = capsys.readouterr().out
-    assert str(picture) in said
-    assert max(map(len, said.replace(str(picture), "").splitlines())) <= 80
+    printed = capsys.readouterr().out
+    assert str(picture) in printed
+    assert max(map(len, printed.replace(str(picture), "").splitlines())) <= 80
     figures = {
         system: float(line.split("%")[0].split()[-1])
         for system in (TREE, SCAN, CONSTANT)
-        for line in said.splitlines()
+        for line in printed.splitlines()
         if line.startswith(system) and line.count("%") == 1
     }
     assert set(figures) == {TREE, SCAN, CONSTANT}
     assert figures[TREE] < figures[CONSTANT]
 
 
-def test_no_paragraph_names_its_function(found):
+def test_paragraphs_do_not_name_their_function(found):
     assert len(found) > 1000
     for owner, text in found:
         name = owner.split(".")[-1].lower()
         assert name not in text.lower().replace("_", " ").split(), (owner, text)
 
 
-def test_names_are_blanked_out_as_whole_words_of_any_case():
+def test_names_are_blanked_out():
     (text,) = paragraphs("KMeans runs kmeans_plusplus, then `kmeans`; but not bikmeans and seven other words.", ["kmeans"])
     assert text == "___ runs ____plusplus, then `___`; but not bikmeans and seven other words."
 
@@ -52,7 +54,7 @@ def test_names_are_blanked_out_as_whole_words_of_any_case():
 @pytest.mark.parametrize(
     "trivial",
     [
-        "Too short to say anything.",
+        "Too short to keep.",
         ">>> print('a doctest is code and not a paragraph of eight words')",
         ".. versionadded:: 1.2 and some more words to make this long enough",
         "See Also\n--------\nother : a function that does something quite like what this one does",
@@ -62,7 +64,7 @@ def test_trivial_paragraphs_are_dropped(trivial):
     assert list(paragraphs(trivial)) == []
 
 
-def test_stream_has_no_copies_and_at_least_two_paragraphs_of_each_function(task):
+def test_stream_has_two_paragraphs_of_each_function(task):
     stream, rest = task
     texts = [p.text for p in stream]
     assert 500 < len(stream) <= 600
@@ -72,10 +74,10 @@ def test_stream_has_no_copies_and_at_least_two_paragraphs_of_each_function(task)
     assert all(owners.count(owner) >= 2 for owner in set(owners))
 
 
-def test_paragraphs_that_functions_share_are_left_out():
+def test_copied_paragraphs_are_left_out():
     copied = "This text was copied from one function to the next, with another ending"
     own = [
-        Paragraph(f"module.f{i}", f"{BLANK} {'abcdefgh'[i] * 3} {j} is what only this one has to say")
+        Paragraph(f"module.f{i}", f"{BLANK} {'abcdefgh'[i] * 3} {j} is found in this function alone")
         for i in (0, 1)
         for j in "xy"
     ]
@@ -97,7 +99,7 @@ def test_words_have_no_digits_or_punctuation():
     assert words("The n_jobs=4 Default, x1.") == ["the", "jobs", "default"]
 
 
-def test_scan_agrees_with_a_plain_loop_and_never_sees_its_own_row(task):
+def test_scan_agrees_with_a_plain_loop(task):
     stream, rest = task
     keys = vectors.make_keys([p.text for p in stream], rest, np.random.default_rng(0))[:200]
     labels = [p.owner for p in stream][:200]
@@ -110,11 +112,11 @@ def test_scan_agrees_with_a_plain_loop_and_never_sees_its_own_row(task):
 
 
 @pytest.mark.parametrize(("out", "reason"), [("missing/demo.png", "there is no folder"), (".", "that is a folder")])
-def test_place_that_cannot_be_written_is_told_in_one_line(tmp_path, capsys, out, reason):
+def test_unwritable_picture_is_refused_before_the_work(tmp_path, capsys, out, reason):
     assert main(["--quick", "--out", str(tmp_path / out)]) == 2
-    told = capsys.readouterr().err
-    assert reason in told
-    assert told.count("\n") == 1
+    error_text = capsys.readouterr().err
+    assert reason in error_text
+    assert error_text.count("\n") == 1
 
 
 @pytest.mark.parametrize("arguments", [["--rows", "3"], ["--beam", "0"], ["--seed", "x"]])
@@ -125,5 +127,18 @@ def test_options_out_of_range_are_refused(arguments, capsys):
     assert arguments[0] in capsys.readouterr().err
 
 
-def test_missing_package_is_no_obstacle():
-    assert list(docstrings._sources("a_package_that_nobody_has")) == []
+def test_missing_package_has_no_sources():
+    assert list(docstrings._sources("a_package_that_does_not_exist")) == []
+
+
+def test_json_figures_go_to_standard_output(capsys, monkeypatch, found):
+    monkeypatch.setattr(docstrings, "collect", {("numpy",): found}.__getitem__)  # collected once
+    assert main(["--quick", "--rows", "200", "--no-picture", "--json"]) == 0
+    shown = capsys.readouterr()
+    figures = json.loads(shown.out)
+    systems = figures["systems"]
+    assert set(systems) == {TREE, SCAN, CONSTANT}
+    assert 0 <= systems[TREE]["error"] < systems[CONSTANT]["error"] <= 1
+    assert systems[CONSTANT]["entropy_reduction"] == 0
+    assert figures["rows"] == 200
+    assert "learning" in shown.err

@@ -1,4 +1,4 @@
-"""The worked examples run as written, here on small files of the same form."""
+"""The worked examples, run on small files of the same format."""
 
 import lzma
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-EXAMPLES = Path(__file__).resolve().parents[1] / "docs" / "examples"
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
 def run(name, *arguments):
@@ -26,7 +26,7 @@ def written(path, text):
 
 @pytest.fixture
 def images(tmp_path):
-    """Images of five kinds; captions tell the kind, with many idle words around."""
+    """Images of five kinds; a caption names the kind among random words."""
     rng = np.random.default_rng(0)
     kinds, n = ["dog", "boat", "child", "bike", "horse"], 200
     kind = rng.integers(len(kinds), size=n)
@@ -36,8 +36,8 @@ def images(tmp_path):
     lines = ["image,caption"]
     for i, name in enumerate(names):
         for _ in range(2):
-            idle = " ".join(f"word{number}" for number in rng.integers(40, size=6))
-            lines.append(f"{name},a {kinds[kind[i]]} and {idle}")
+            noise = " ".join(f"word{number}" for number in rng.integers(40, size=6))
+            lines.append(f"{name},a {kinds[kind[i]]} and {noise}")
     written(tmp_path / "captions.csv.xz", "\n".join(lines) + "\n")
     np.savez(tmp_path / "features.npz", files=np.array(names), feat=features.astype(np.float16))
     return tmp_path, names
@@ -60,7 +60,7 @@ def test_images_are_found_by_captions(images, tmp_path):
         (tmp_path / "sheet.png").unlink()
 
 
-def test_titles_are_given_subjects(tmp_path):
+def test_subjects_are_assigned_to_titles(tmp_path):
     rng = np.random.default_rng(0)
     words = {"bees": [0, 1], "history": [2], "cities": [3], "bread": [1, 4]}
 
@@ -96,14 +96,14 @@ Ada plays the violin in an orchestra
 @pytest.mark.parametrize(
     ("question", "best"), [("How does Bob commute to his job?", 0), ("musical instruments", 5), ("Where is the kitten?", 1)]
 )
-def test_notes_are_found_by_what_they_mean(tmp_path, question, best):
+def test_notes_are_found_by_meaning(tmp_path, question, best):
     pytest.importorskip("wordllama")
     (tmp_path / "notes.txt").write_text(NOTES, encoding="utf8")
-    asked = ["ask_notes.py", tmp_path / "notes.txt", question, "--memory", tmp_path / "memory"]
-    printed = run(*asked, "--useful", best).splitlines()
+    command = ["ask_notes.py", tmp_path / "notes.txt", question, "--memory", tmp_path / "memory"]
+    printed = run(*command, "--useful", best).splitlines()
     assert int(printed[0].split()[1]) == best
     assert printed[-1].startswith("learned from")
-    assert run(*asked).splitlines()[0].split()[1] == str(best)
+    assert run(*command).splitlines()[0].split()[1] == str(best)
 
 
 def test_notes_are_found_by_their_words(tmp_path):
