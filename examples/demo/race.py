@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  (has no stubs)
+from threadpoolctl import threadpool_limits
 
 from memorytree import MemoryTree
 

@@ -42,7 +42,7 @@ def locomo(folder: Path | None, *, conversations: int | None = None) -> list[Con
     for sample in samples:
         sessions = sample["conversation"]
         places: dict[str, int] = {}
-        turns = []
+        turns: list[tuple[str, str, str]] = []
         for number in range(1, len(sessions)):
             for turn in sessions.get(f"session_{number}", []):
                 places[turn["dia_id"]] = len(turns)
