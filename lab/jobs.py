@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from lab.baselines import Baseline
-from lab.datasets import Dataset, Source
+from lab.datasets import Dataset, Rows, Source
 from lab.measuring import cpu_per_call, cpu_seconds, peak_bytes, resident_bytes
 from lab.process import save_partial
 from memorytree.errors import InvalidOption
@@ -67,7 +67,7 @@ def check_suited(kind: type[Baseline], data: Dataset) -> type[Baseline]:
     return kind
 
 
-def inputs_for(baseline: Baseline, texts: Any, rows: Any) -> Any:
+def inputs_for(baseline: Baseline, texts: Rows, rows: Rows) -> Rows:
     """Return texts or keys, whichever the baseline reads."""
     return rows if baseline.reads == "rows" or texts is None else texts
 
@@ -82,7 +82,7 @@ def settled_resident_bytes() -> int:
     return resident_bytes()
 
 
-def call_us(baseline: Baseline, rows: Any, k: int, repeats: int) -> float:
+def call_us(baseline: Baseline, rows: Rows, k: int, repeats: int) -> float:
     """Return CPU µs of a call that predicts one row."""
     many = rows.shape[0] if hasattr(rows, "shape") else len(rows)
     calls = [baseline.encode(rows[row : row + 1]) for row in range(min(SINGLE_CALLS, many))]
@@ -92,7 +92,7 @@ def call_us(baseline: Baseline, rows: Any, k: int, repeats: int) -> float:
     return spent_s / len(calls) * 1e6
 
 
-def scores_of(baseline: Baseline, data: Dataset, rows: Any, found: Any) -> dict[str, Any]:
+def scores_of(baseline: Baseline, data: Dataset, rows: Rows, found: Any) -> dict[str, Any]:
     """Return the scores of predictions for the test rows."""
     if data.kind == "classes":
         progress = Progress()

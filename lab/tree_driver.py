@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from lab.datasets import Rows
 from memorytree import MemoryForest, MemoryTree
 
 WARM_UP_ROWS = 400
@@ -22,7 +23,7 @@ def empty_tree(seed: int, trees: int = 1, **settings: Any) -> MemoryTree:
     return MemoryTree(seed=seed, **settings) if trees == 1 else MemoryForest(trees, seed=seed, **settings)
 
 
-def filled_tree(keys: Any, values: Sequence[Any] | None = None, *, seed: int, **settings: Any) -> MemoryTree:
+def filled_tree(keys: Rows, values: Sequence[Any] | None = None, *, seed: int, **settings: Any) -> MemoryTree:
     """Return a memory of all rows; the value of a row without one is its number.
 
     >>> tree = filled_tree(np.eye(3, dtype=np.float32), ["a", "b", "c"], seed=0)
@@ -34,7 +35,7 @@ def filled_tree(keys: Any, values: Sequence[Any] | None = None, *, seed: int, **
     return tree
 
 
-def nearest_ids(tree: MemoryTree, keys: Any, k: int = 1, beam: int = 1) -> np.ndarray:
+def nearest_ids(tree: MemoryTree, keys: Rows, k: int = 1, beam: int = 1) -> np.ndarray:
     """Return the ids of the k best memories of each key, (n, k) padded with -1, computed on one thread."""
     return np.asarray(tree.query_many(keys, k=k, beam=beam, threads=1).ids)
 
@@ -50,7 +51,7 @@ def class_error(found: np.ndarray, classes: np.ndarray, truth: np.ndarray) -> fl
     return float(np.mean((classes[np.maximum(found, 0)] != truth) | (found < 0)))
 
 
-def own_key_error(keys: Any, found: np.ndarray) -> float:
+def own_key_error(keys: Rows, found: np.ndarray) -> float:
     """Return the self-consistency error: the share of stored keys for which a memory with another key was found.
 
     Args:
@@ -70,12 +71,12 @@ def own_key_error(keys: Any, found: np.ndarray) -> float:
     return wrong / len(found)
 
 
-def own_key_error_of(tree: MemoryTree, keys: Any) -> float:
+def own_key_error_of(tree: MemoryTree, keys: Rows) -> float:
     """Return the self-consistency error of a memory that holds these keys."""
     return own_key_error(keys, nearest_ids(tree, keys)[:, 0])
 
 
-def warm_up(keys: Any, *, seed: int, beams: Iterable[int] = (1, 4), **settings: Any) -> None:
+def warm_up(keys: Rows, *, seed: int, beams: Iterable[int] = (1, 4), **settings: Any) -> None:
     """Compile every kernel that is about to be timed, on a few rows."""
     keys = keys[:WARM_UP_ROWS]
     tree = filled_tree(keys, seed=seed, **settings)
@@ -94,7 +95,7 @@ def _compile_compaction(sparse: bool, seed: int, settings: dict[str, Any]) -> No
     filled_tree(sp.csr_matrix(points) if sparse else points, seed=seed, **settings)
 
 
-def project(memory: MemoryTree, rows: Any) -> np.ndarray:
+def project(memory: MemoryTree, rows: Rows) -> np.ndarray:
     """Return rows in the learned space of a memory."""
     # There is no public method for this yet.
     return memory._core.seen(memory._keys.many(rows)[0])

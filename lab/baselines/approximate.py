@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from lab.baselines.base import ColumnSubset, NeighbourBaseline
-from lab.datasets import Dataset
+from lab.datasets import Dataset, Rows, Truth
 from lab.datasets.base import unit
 from memorytree.errors import InvalidOption
 
@@ -22,7 +22,7 @@ M, EF_CONSTRUCTION = 16, 100
 class DenseProjection:
     """Projects sparse keys to unit vectors (truncated SVD), and dense keys to fewer dimensions if `dense_too` (PCA)."""
 
-    def __init__(self, keys: Any, width: int, seed: int, dense_too: bool = False):
+    def __init__(self, keys: Rows, width: int, seed: int, dense_too: bool = False):
         from sklearn.decomposition import PCA, TruncatedSVD
 
         self.sparse, self.axes, self.center = sp.issparse(keys), None, np.float32(0)
@@ -34,7 +34,7 @@ class DenseProjection:
             model = PCA(width, svd_solver="randomized", random_state=seed).fit(keys)
             self.axes, self.center = model.components_.T.astype(np.float32), model.mean_.astype(np.float32)
 
-    def __call__(self, rows: Any) -> np.ndarray:
+    def __call__(self, rows: Rows) -> np.ndarray:
         if self.sparse:
             return unit(self.narrow(rows) @ self.axes)
         return np.ascontiguousarray(rows if self.axes is None else (rows - self.center) @ self.axes, np.float32)
@@ -63,7 +63,7 @@ class VectorBaseline(NeighbourBaseline):
     def search(self, vectors: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the row numbers of the nearest vectors and their squared distances, both (n, k)."""
 
-    def vectors(self, rows: Any) -> np.ndarray:
+    def vectors(self, rows: Rows) -> np.ndarray:
         """Return rows as dense vectors."""
         if self.projection is None:
             if sp.issparse(rows):
@@ -71,7 +71,7 @@ class VectorBaseline(NeighbourBaseline):
             self.projection = DenseProjection(rows, self.width, self.seed)
         return self.projection(rows)
 
-    def nearest(self, rows: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
+    def nearest(self, rows: Rows, k: int) -> tuple[np.ndarray, np.ndarray]:
         found, squared = self.search(self.vectors(rows), k)
         return np.asarray(found, np.int64), 1 - squared / 2
 
@@ -110,7 +110,7 @@ class Hnsw(VectorBaseline):
         found, squared = self.graph.knn_query(vectors, k=min(k, self.graph.get_current_count()), num_threads=1)
         return found, squared
 
-    def learn_one(self, x: Any, truth: Any) -> None:
+    def learn_one(self, x: Rows, truth: Truth) -> None:
         self.append_truth(truth)
         vectors = self.vectors(x)
         if not hasattr(self, "graph"):
@@ -163,7 +163,7 @@ class Faiss(VectorBaseline):
         distance, found = self.faiss_index.search(vectors, min(k, self.faiss_index.ntotal))
         return found, distance
 
-    def learn_one(self, x: Any, truth: Any) -> None:
+    def learn_one(self, x: Rows, truth: Truth) -> None:
         self.append_truth(truth)
         if hasattr(self, "faiss_index"):
             self.faiss_index.add(self.vectors(x))
@@ -204,7 +204,7 @@ class FaissIvf(Faiss):
         import faiss
 
         n, width = vectors.shape
-        lists = max(1, min(int(4 * n**0.5), n // 39))  # faiss asks for 39 vectors for each centre
+        lists = max(1, min(int(4 * n**0.5), n // 39))  # faiss recommends 39 vectors for each centre
         index = faiss.IndexIVFFlat(faiss.IndexFlatL2(width), width, lists)
         index.cp.seed = self.seed + 1
         index.train(vectors)

@@ -25,7 +25,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from lab.datasets import Dataset
+from lab.datasets import Dataset, Rows, Truth
 from memorytree.errors import InvalidOption
 from memorytree.estimators.metrics import hamming_loss
 
@@ -82,18 +82,18 @@ class Baseline(ABC):
     def fit(self, data: Dataset) -> None:
         """Learn from all training rows."""
 
-    def learn_one(self, x: Any, truth: Any) -> None:
+    def learn_one(self, x: Rows, truth: Truth) -> None:
         """Learn one more row: a matrix of one row, and its class, label set or features."""
         raise InvalidOption(f"{self.name} cannot learn one row at a time")
 
     # ---- predicting
 
-    def encode(self, rows: Any) -> Any:
+    def encode(self, rows: Rows) -> Rows:
         """Convert rows to the form that this baseline reads; this is not timed. `predict` takes either form."""
         return rows
 
     @abstractmethod
-    def predict(self, rows: Any, k: int = 1) -> Any:
+    def predict(self, rows: Rows, k: int = 1) -> Truth:
         """Predict rows.
 
         Returns:
@@ -101,18 +101,18 @@ class Baseline(ABC):
             cannot rank labels.
         """
 
-    def label_sets(self, rows: Any) -> Any:
+    def label_sets(self, rows: Rows) -> Truth:
         """Predict label sets as a CSR indicator matrix; None if it cannot."""
         return None
 
-    def hamming(self, rows: Any, truth: Any) -> float | None:
+    def hamming(self, rows: Rows, truth: Truth) -> float | None:
         """Return the mean number of wrong labels a row; None if it predicts no label sets."""
         sets = self.label_sets(rows)
         return None if sets is None else hamming_loss(truth, sets)
 
     # ---- optional, for the table of desiderata
 
-    def nearest_ids(self, rows: Any, k: int = 1) -> np.ndarray | None:
+    def nearest_ids(self, rows: Rows, k: int = 1) -> np.ndarray | None:
         """Return the numbers of the nearest training rows, (n, k), best first; None if it stores no rows."""
         return None
 
@@ -128,13 +128,13 @@ class Baseline(ABC):
 class ColumnSubset:
     """Reduces sparse rows to the columns that occur in some rows: hashed keys have a million columns, most of them empty."""
 
-    def __init__(self, rows: Any):
+    def __init__(self, rows: Rows):
         used = np.unique(rows.indices)
         self.width = len(used)
         self._column = np.full(rows.shape[1], -1, np.int32)
         self._column[used] = np.arange(len(used))
 
-    def __call__(self, rows: Any) -> Any:
+    def __call__(self, rows: Rows) -> Rows:
         columns = self._column[rows.indices]
         known = columns >= 0
         bounds = np.concatenate([[0], np.cumsum(known)])[rows.indptr]
@@ -174,7 +174,7 @@ class NeighbourBaseline(Baseline):
     truth: Any = None
 
     @abstractmethod
-    def nearest(self, rows: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
+    def nearest(self, rows: Rows, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the numbers of training rows, best first, padded with -1, and their similarities (0 to 1 for votes)."""
 
     def store_truth(self, data: Dataset) -> None:
@@ -182,7 +182,7 @@ class NeighbourBaseline(Baseline):
         self.kind = data.kind
         self.truth = data.truth if data.kind == "labels" else GrowableArray(data.truth)
 
-    def append_truth(self, truth: Any) -> None:
+    def append_truth(self, truth: Truth) -> None:
         """Store the truth of one more row; `learn_one` calls it."""
         if self.kind == "labels":
             raise InvalidOption(f"{self.name} cannot learn label sets one row at a time")
@@ -190,7 +190,7 @@ class NeighbourBaseline(Baseline):
             self.truth = GrowableArray(np.empty((0, *np.shape(truth)), np.asarray(truth).dtype))
         self.truth.append(truth)
 
-    def predict(self, rows: Any, k: int = 1) -> Any:
+    def predict(self, rows: Rows, k: int = 1) -> Truth:
         rows = self.encode(rows)
         if self.kind == "labels":
             return top_columns(self.votes(rows), k)
@@ -199,16 +199,16 @@ class NeighbourBaseline(Baseline):
             return np.maximum(found, 0)
         return self.truth.rows[np.maximum(found[:, 0], 0)]
 
-    def nearest_ids(self, rows: Any, k: int = 1) -> np.ndarray | None:
+    def nearest_ids(self, rows: Rows, k: int = 1) -> np.ndarray | None:
         return self.nearest(self.encode(rows), k)[0]
 
-    def label_sets(self, rows: Any) -> Any:
+    def label_sets(self, rows: Rows) -> Truth:
         votes = self.votes(self.encode(rows))
         kept = sp.csr_matrix(votes > 0.5).astype(np.int64)
         kept.eliminate_zeros()
         return kept
 
-    def votes(self, rows: Any) -> Any:
+    def votes(self, rows: Rows) -> Any:
         """Return the share of the votes of each label, as a CSR matrix."""
         voters = self.options["voters"] or (20 if self.truth.shape[1] < 1000 else 40)
         found, alike = self.nearest(rows, min(voters, self.truth.shape[0]))

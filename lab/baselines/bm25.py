@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import scipy.sparse as sp
 
 from lab.baselines.base import NeighbourBaseline
-from lab.datasets import Dataset
+from lab.datasets import Dataset, Rows
 from lab.measuring import cpu_seconds
 
 
@@ -33,7 +31,7 @@ class Bm25(NeighbourBaseline):
         self.index = bm25s.BM25()
         self.index.index(words, show_progress=False)
 
-    def encode(self, rows: Any) -> Words:
+    def encode(self, rows: Rows) -> Words:
         import bm25s
 
         if isinstance(rows, Words):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import scipy.sparse as sp
 
 from lab.baselines.base import ColumnSubset, GrowableArray, NeighbourBaseline
-from lab.datasets import Dataset
+from lab.datasets import Dataset, Rows, Truth
 from lab.measuring import cpu_seconds
 
 CHUNK = 500
@@ -27,7 +25,7 @@ class Exact(NeighbourBaseline):
         self.store_truth(data)
         self.index_keys(data.train)
 
-    def index_keys(self, keys: Any) -> None:
+    def index_keys(self, keys: Rows) -> None:
         """Store the keys that are searched."""
         self.sparse = sp.issparse(keys)
         if self.sparse:
@@ -38,7 +36,7 @@ class Exact(NeighbourBaseline):
             self.rows = GrowableArray(keys)
             self.lengths = GrowableArray(np.einsum("ij,ij->i", keys, keys))
 
-    def learn_one(self, x: Any, truth: Any) -> None:
+    def learn_one(self, x: Rows, truth: Truth) -> None:
         self.append_truth(truth)
         if not hasattr(self, "sparse"):
             self.index_keys(x)
@@ -48,7 +46,7 @@ class Exact(NeighbourBaseline):
             self.rows.append(x[0])
             self.lengths.append(x[0] @ x[0])
 
-    def nearest(self, rows: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
+    def nearest(self, rows: Rows, k: int) -> tuple[np.ndarray, np.ndarray]:
         search = self._nearest_sparse if self.sparse else self._nearest_dense
         parts = [search(rows[first : first + CHUNK], k) for first in range(0, rows.shape[0], CHUNK)]
         return np.concatenate([found for found, _ in parts]), np.concatenate([alike for _, alike in parts])
@@ -66,7 +64,7 @@ class Exact(NeighbourBaseline):
         squared = np.take_along_axis(distance, found, axis=1) + (rows * rows).sum(axis=1)[:, None]
         return found, 1 - squared / 2
 
-    def _nearest_sparse(self, rows: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
+    def _nearest_sparse(self, rows: Rows, k: int) -> tuple[np.ndarray, np.ndarray]:
         products = sp.csr_matrix(rows @ self.columns)
         found, alike = np.full((rows.shape[0], k), -1), np.zeros((rows.shape[0], k), np.float32)
         for row, (first, last) in enumerate(zip(products.indptr[:-1].tolist(), products.indptr[1:].tolist(), strict=True)):
@@ -85,7 +83,7 @@ class Exact(NeighbourBaseline):
         return int(self.columns.data.nbytes + self.columns.indices.nbytes + self.columns.indptr.nbytes)
 
 
-def nearest_rows(train: Any, test: Any) -> np.ndarray:
+def nearest_rows(train: Rows, test: Rows) -> np.ndarray:
     """Return for every test row the number of the nearest training row.
 
     Cosine is used for sparse rows, because by Euclidean distance an empty row would be nearer than most unit rows.
@@ -98,12 +96,12 @@ def nearest_rows(train: Any, test: Any) -> np.ndarray:
 class CountScan:
     """Euclidean search among rows of counts with the least overhead: one product with a dense query."""
 
-    def __init__(self, counts: Any):
+    def __init__(self, counts: Rows):
         self.narrow = ColumnSubset(counts)
         self.counts = self.narrow(counts)
         self.lengths = np.asarray(counts.multiply(counts).sum(axis=1), np.float32).ravel()
 
-    def distances(self, query: Any) -> np.ndarray:
+    def distances(self, query: Rows) -> np.ndarray:
         """Return values that rank all rows by their distance to a query with reduced columns."""
         dense = np.zeros(self.narrow.width, np.float32)
         dense[query.indices] = query.data
@@ -127,11 +125,11 @@ class ExactCounts(NeighbourBaseline):
         self.excluded_s, counts = cpu_seconds(lambda: self.counter.transform(data.texts).astype(np.float32))
         self.scan = CountScan(counts)
 
-    def encode(self, rows: Any) -> Any:
+    def encode(self, rows: Rows) -> Rows:
         # Words that no memory has do not change the ranking.
         return rows if sp.issparse(rows) else self.scan.narrow(self.counter.transform(rows).astype(np.float32))
 
-    def nearest(self, rows: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
+    def nearest(self, rows: Rows, k: int) -> tuple[np.ndarray, np.ndarray]:
         found = np.empty((rows.shape[0], k), np.int64)
         for row in range(rows.shape[0]):
             distance = self.scan.distances(rows[row])

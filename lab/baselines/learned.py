@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from lab.baselines.approximate import DenseProjection
 from lab.baselines.base import Baseline, GrowableArray
 from lab.baselines.exact import Exact
-from lab.datasets import Dataset
+from lab.datasets import Dataset, Rows, Truth
 from lab.datasets.base import unit
 from memorytree.errors import InvalidOption
 
@@ -40,13 +40,13 @@ class Nca(Exact):
         ).fit(rows[some], data.truth[some])
         self.index_keys(np.ascontiguousarray(self.metric.transform(rows), np.float32))
 
-    def _transform(self, rows: Any) -> np.ndarray:
+    def _transform(self, rows: Rows) -> np.ndarray:
         return np.ascontiguousarray(self.metric.transform(self.projection(rows)), np.float32)
 
-    def nearest(self, rows: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
+    def nearest(self, rows: Rows, k: int) -> tuple[np.ndarray, np.ndarray]:
         return super().nearest(self._transform(rows), k)
 
-    def learn_one(self, x: Any, truth: Any) -> None:
+    def learn_one(self, x: Rows, truth: Truth) -> None:
         super().learn_one(self._transform(x), truth)
 
     def bytes(self) -> int | None:
@@ -56,10 +56,10 @@ class Nca(Exact):
 def some_of_each(classes: np.ndarray, wanted: int, chance: np.random.Generator) -> np.ndarray:
     """Return about `wanted` rows of as many classes as possible, at least two of each: NCA learns from pairs."""
     order = chance.permutation(len(classes))
-    seen = np.argsort(classes[order], kind="stable")
-    _, first, count = np.unique(classes[order][seen], return_index=True, return_counts=True)
+    by_class = np.argsort(classes[order], kind="stable")
+    _, first, count = np.unique(classes[order][by_class], return_index=True, return_counts=True)
     number = np.arange(len(classes)) - np.repeat(first, count)  # of a row within its class
-    kept = order[seen[number < max(2, wanted // len(first))]]
+    kept = order[by_class[number < max(2, wanted // len(first))]]
     _, group = np.unique(classes[kept], return_inverse=True)
     return np.asarray(kept[np.argsort(chance.permutation(group.max() + 1)[group], kind="stable")][:wanted])
 
@@ -87,7 +87,7 @@ class Attention(Baseline):
         # If all merits are equal (one row a class), this takes the largest sharpness, which is nearly 1-NN.
         self.sharpness = max(zip(merits, SHARPNESS, strict=True))[1]
 
-    def learn_one(self, x: Any, truth: Any) -> None:
+    def learn_one(self, x: Rows, truth: Truth) -> None:
         if self.kind != "classes" or sp.issparse(self.memory_keys):
             raise InvalidOption(f"{self.name} learns single rows only with dense keys and classes")
         self.memory_keys.append(_unit(x)[0])
@@ -102,11 +102,11 @@ class Attention(Baseline):
         n = len(self.truth.rows)
         return sp.csr_matrix((np.ones(n, np.float32), self.truth.rows, np.arange(n + 1)), (n, self.answers))
 
-    def _similarities(self, rows: Any) -> np.ndarray:
+    def _similarities(self, rows: Rows) -> np.ndarray:
         products = _unit(rows) @ (self.memory_keys if sp.issparse(self.memory_keys) else self.memory_keys.rows).T
         return np.asarray(products.toarray() if sp.issparse(products) else products, np.float32)
 
-    def _merit(self, attention: np.ndarray, truth: Any) -> float:
+    def _merit(self, attention: np.ndarray, truth: Truth) -> float:
         """Return the mean log-likelihood of the truth, or the mean cosine of values."""
         read = attention @ self.table
         if self.kind == "classes":
@@ -116,7 +116,7 @@ class Attention(Baseline):
             return float(np.mean(np.log(np.where(true, read, 1 - read) + 1e-6)))
         return float(np.mean(np.sum(unit(read) * truth, axis=1)))
 
-    def _read(self, rows: Any) -> np.ndarray:
+    def _read(self, rows: Rows) -> np.ndarray:
         """Return the attention-weighted mean of `table` for each row: shares of classes or labels, or values."""
         table = self.table
         parts = [
@@ -125,7 +125,7 @@ class Attention(Baseline):
         ]
         return np.concatenate(parts)
 
-    def predict(self, rows: Any, k: int = 1) -> Any:
+    def predict(self, rows: Rows, k: int = 1) -> Truth:
         read = self._read(rows)
         if self.kind == "classes":
             return read.argmax(axis=1)
@@ -133,11 +133,11 @@ class Attention(Baseline):
             read = read @ self.truth.T
         return np.argsort(-read, axis=1, kind="stable")[:, :k]
 
-    def label_sets(self, rows: Any) -> Any:
+    def label_sets(self, rows: Rows) -> Truth:
         return sp.csr_matrix(self._read(rows) > 0.5)
 
 
-def _unit(rows: Any) -> Any:
+def _unit(rows: Rows) -> Any:
     if not sp.issparse(rows):
         return unit(rows)
     lengths = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1)).ravel())

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from lab.baselines.base import Baseline, ColumnSubset
-from lab.datasets import Dataset
+from lab.datasets import Dataset, Rows, Truth
 from memorytree.estimators.metrics import mean_reward
 
 
@@ -47,7 +47,7 @@ class Linear(Baseline):
             self.weights, self.bias = np.hstack([-self.weights, self.weights]), np.hstack([-self.bias, self.bias])
         return None
 
-    def _fit_map(self, keys: Any, values: np.ndarray) -> None:
+    def _fit_map(self, keys: Rows, values: np.ndarray) -> None:
         from sklearn.kernel_ridge import KernelRidge
 
         self.narrow = ColumnSubset(keys) if sp.issparse(keys) else np.asarray
@@ -63,7 +63,7 @@ class Linear(Baseline):
         # The primal form of the same map: prediction does not read the training rows.
         self.weights = keys.T @ KernelRidge(alpha=best).fit(keys, values).dual_coef_
 
-    def predict(self, rows: Any, k: int = 1) -> Any:
+    def predict(self, rows: Rows, k: int = 1) -> Truth:
         if self.kind == "classes":
             return self.known[self.margins(rows).argmax(axis=1)]
         if self.kind == "labels":
@@ -71,11 +71,11 @@ class Linear(Baseline):
         scores = (self.narrow(rows) @ self.weights) @ self.values.T
         return scores.argmax(axis=1)[:, None] if k == 1 else np.argsort(-scores, axis=1)[:, :k]
 
-    def margins(self, rows: Any) -> np.ndarray:
+    def margins(self, rows: Rows) -> np.ndarray:
         """Return the margin of each row for each class or label."""
         return np.asarray(rows @ self.weights + self.bias)
 
-    def label_sets(self, rows: Any) -> Any:
+    def label_sets(self, rows: Rows) -> Truth:
         taken = sp.csr_matrix(self.margins(rows) > 0)
         return sp.csr_matrix((taken.data, self.known[taken.indices], taken.indptr), (rows.shape[0], self.answers))
 
@@ -98,12 +98,12 @@ class Plt(Baseline):
         self.model.fit(sp.csr_matrix(data.train), sets)
         self.model.load()
 
-    def predict(self, rows: Any, k: int = 1) -> Any:
+    def predict(self, rows: Rows, k: int = 1) -> Truth:
         found = self.model.predict(sp.csr_matrix(rows), top_k=k)
         ranked = np.array([(list(own) + k * [-1])[:k] for own in found], np.int64)
         return ranked[:, 0] if self.kind == "classes" else ranked
 
-    def label_sets(self, rows: Any) -> Any:
+    def label_sets(self, rows: Rows) -> Truth:
         found = self.model.predict(sp.csr_matrix(rows), top_k=0, threshold=0.5)
         bounds = np.cumsum([0, *map(len, found)])
         columns = np.array([label for own in found for label in own], np.int64)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lab.baselines.base import Baseline, NeighbourBaseline
-from lab.datasets import Dataset
+from lab.datasets import Dataset, Rows, Truth
 from lab.tree_driver import WARM_UP_ROWS
 from memorytree import HitMatrix, MemoryTree
 from memorytree.estimators import MemoryTreeClassifier, MemoryTreeMultilabelClassifier, MemoryTreeRetriever
@@ -24,13 +24,14 @@ class UnsupervisedPaper(NeighbourBaseline):
     tree: MemoryTree | None = None
 
     def prepare(self, data: Dataset) -> None:
-        self._begin(data)
+        self.begin(data)
         few = type(self)(self.seed, **self.options)
         few.fit(data.with_rows(np.arange(min(WARM_UP_ROWS, data.rows))))
         for one in (data.test[:BATCH], data.test[:1]):
             few.predict(one)
 
-    def _begin(self, data: Dataset) -> None:
+    def begin(self, data: Dataset) -> None:
+        """Create an empty model for this kind of data set."""
         self.kind = data.kind
         self.tree = MemoryTree(
             routing="paper",
@@ -45,12 +46,12 @@ class UnsupervisedPaper(NeighbourBaseline):
         return "cosine" if self.kind == "labels" else "distance"
 
     def fit(self, data: Dataset) -> None:
-        self._begin(data)
+        self.begin(data)
         self.store_truth(data)
         assert self.tree is not None
         self.tree.insert_many(data.train, range(data.rows), ids=np.arange(data.rows))
 
-    def learn_one(self, x: Any, truth: Any) -> None:
+    def learn_one(self, x: Rows, truth: Truth) -> None:
         assert self.tree is not None
         row = len(self.tree)
         self.append_truth(truth)
@@ -60,7 +61,7 @@ class UnsupervisedPaper(NeighbourBaseline):
         assert self.tree is not None
         self.tree.remove(row)
 
-    def nearest(self, rows: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
+    def nearest(self, rows: Rows, k: int) -> tuple[np.ndarray, np.ndarray]:
         assert self.tree is not None
         hits = self.tree.query_many(rows, k, threads=1)
         return hits.ids, hits.scores
@@ -90,11 +91,11 @@ class SupervisedPaper(UnsupervisedPaper):
             order = chance.permutation(data.rows)
             for first in range(0, data.rows, BATCH):
                 rows = order[first : first + BATCH]
-                own: Any = None if self.options["own"] else rows[:, None]
+                own: Rows = None if self.options["own"] else rows[:, None]
                 hits = self.tree.query_many(data.train[rows], 1, explore=self.options["explore"], exclude=own)
                 self.tree.update_many(hits, rewards(data, rows, hits))
 
-    def learn_one(self, x: Any, truth: Any) -> None:
+    def learn_one(self, x: Rows, truth: Truth) -> None:
         assert self.tree is not None
         if len(self.tree) and self.kind == "classes":
             hits = self.tree.query(x[0], 1, explore=self.options["explore"])
@@ -106,16 +107,16 @@ def rewards(data: Dataset, rows: np.ndarray, hits: HitMatrix) -> np.ndarray:
     """Return the rewards of the memories that were returned for some training rows, (n, k); NaN for missing hits."""
     found = np.maximum(hits.ids, 0)
     if data.kind == "classes":
-        worth = (data.truth[found] == data.truth[rows][:, None]).astype(float)
+        earned = (data.truth[found] == data.truth[rows][:, None]).astype(float)
     elif data.kind == "retrieval":
-        worth = np.clip(np.einsum("nkf,nf->nk", data.truth[found], data.truth[rows]), 0, 1)
+        earned = np.clip(np.einsum("nkf,nf->nk", data.truth[found], data.truth[rows]), 0, 1)
     else:
         sizes = np.diff(data.truth.indptr)
-        worth = np.empty(found.shape)
+        earned = np.empty(found.shape)
         for column in range(found.shape[1]):
             shared = np.asarray(data.truth[rows].multiply(data.truth[found[:, column]]).sum(axis=1)).ravel()
-            worth[:, column] = 2 * shared / np.maximum(sizes[rows] + sizes[found[:, column]], 1)
-    return np.where(hits.ids < 0, np.nan, worth)
+            earned[:, column] = 2 * shared / np.maximum(sizes[rows] + sizes[found[:, column]], 1)
+    return np.where(hits.ids < 0, np.nan, earned)
 
 
 class Default(Baseline):
@@ -134,9 +135,9 @@ class Default(Baseline):
         few.fit(data.with_rows(np.arange(min(WARM_UP_ROWS, data.rows))))
         for one in (data.test[:BATCH], data.test[:1]):
             few.predict(one)
-        self._begin(data)
+        self.begin(data)
         if data.kind == "classes":  # compile single rows too
-            few._begin(data)
+            few.begin(data)
             for row in range(min(WARM_UP_ROWS, data.rows)):
                 few.learn_one(data.train[row : row + 1], data.truth[row])
                 few.predict(data.train[row : row + 1])
@@ -150,12 +151,13 @@ class Default(Baseline):
         }
         return kinds[kind](random_state=self.seed, **self.options)
 
-    def _begin(self, data: Dataset) -> None:
+    def begin(self, data: Dataset) -> None:
+        """Create an empty model for this kind of data set."""
         self.kind = data.kind
         self.model = self.estimator(data.kind)
 
     def fit(self, data: Dataset) -> None:
-        self._begin(data)
+        self.begin(data)
         if data.kind != "retrieval":
             self.model.fit(data.train, data.truth)
             return
@@ -168,23 +170,23 @@ class Default(Baseline):
 
             self.model.learn(data.train, reward, exclude=np.arange(data.rows)[:, None])
 
-    def learn_one(self, x: Any, truth: Any) -> None:
+    def learn_one(self, x: Rows, truth: Truth) -> None:
         if self.kind == "retrieval":
             self.model.partial_fit(x, features=np.atleast_2d(truth))
         else:
             self.model.partial_fit(x, [truth] if self.kind == "classes" else truth)
 
-    def predict(self, rows: Any, k: int = 1) -> Any:
+    def predict(self, rows: Rows, k: int = 1) -> Truth:
         if self.kind == "classes":
             return self.model.predict(rows)
         if self.kind == "labels":
             return self.model.predict_topk(rows, k)[0]
         return self.model.retrieve(rows, k).ids
 
-    def label_sets(self, rows: Any) -> Any:
+    def label_sets(self, rows: Rows) -> Truth:
         return self.model.predict(rows)
 
-    def nearest_ids(self, rows: Any, k: int = 1) -> np.ndarray | None:
+    def nearest_ids(self, rows: Rows, k: int = 1) -> np.ndarray | None:
         return self.model.memory_.query_many(rows, k).ids
 
     def remove(self, row: int) -> None:
@@ -213,7 +215,8 @@ class Best(Default):
     name, title = "ours-best", "memorytree, best"
     defaults: ClassVar[dict[str, Any]] = {"dense": {"trees": 4, "neighbors": 40, "passes": 8}, "sparse": {"passes": 8}}
 
-    def _begin(self, data: Dataset) -> None:
+    def begin(self, data: Dataset) -> None:
+        """Create an empty model for this kind of data set."""
         if data.kind == "classes":
             self.options = {**self.defaults["sparse" if data.sparse else "dense"], **self.options}
-        super()._begin(data)
+        super().begin(data)

@@ -19,7 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from lab.baselines.base import Baseline
-from lab.datasets import Dataset
+from lab.datasets import Dataset, Rows, Truth
 from lab.datasets.formats import vw_lines
 from lab.measuring import cpu_seconds
 
@@ -61,7 +61,7 @@ def reading_seconds(driver: list[str]) -> float:
     return spent
 
 
-def write_examples(path: Path, keys: Any, labels: np.ndarray) -> None:
+def write_examples(path: Path, keys: Rows, labels: np.ndarray) -> None:
     """Write rows with classes in VW's text format; its classes start from 1."""
     path.write_text("".join(vw_lines(keys, one_based(labels))), encoding="ascii")
 
@@ -91,7 +91,7 @@ class VowpalWabbit(Baseline):
     def prepare(self, data: Dataset) -> None:
         self.rows, self.answers = data.rows, data.answers
 
-    def label_texts(self, truth: Any) -> list[str]:
+    def label_texts(self, truth: Truth) -> list[str]:
         """Return VW's text for the class or the label set of each row."""
         return one_based(truth)
 
@@ -122,18 +122,18 @@ class VowpalWabbit(Baseline):
             self.learner = Workspace(arg_list=[*self.arguments(), *common_options(self.seed)])
         return self.learner
 
-    def learn_one(self, x: Any, truth: Any) -> None:
+    def learn_one(self, x: Rows, truth: Truth) -> None:
         (line,) = vw_lines(x, self.label_texts([truth] if np.isscalar(truth) else truth))
         example = self._workspace().example(line)
         self.learner.learn(example)
         self.learner.finish_example(example)
 
-    def encode(self, rows: Any) -> Examples:
+    def encode(self, rows: Rows) -> Examples:
         if isinstance(rows, Examples):
             return rows
         return Examples(self._workspace().example(line) for line in vw_lines(rows, [""] * rows.shape[0]))
 
-    def outcomes(self, rows: Any) -> list[Any]:
+    def outcomes(self, rows: Rows) -> list[Any]:
         """Return what VW predicts for each row."""
         if isinstance(rows, Examples):
             return [self.learner.predict(example) for example in rows]
@@ -143,7 +143,7 @@ class VowpalWabbit(Baseline):
             self.learner.finish_example(example)
         return found
 
-    def predict(self, rows: Any, k: int = 1) -> Any:
+    def predict(self, rows: Rows, k: int = 1) -> Truth:
         return np.array(self.outcomes(rows), np.int64) - 1
 
 
@@ -234,13 +234,13 @@ class MultilabelOneAgainstAll(VowpalWabbit):
     def arguments(self) -> list[str]:
         return ["--multilabel_oaa", str(self.answers), *LOGISTIC, "--probabilities"]
 
-    def label_texts(self, truth: Any) -> list[str]:
+    def label_texts(self, truth: Truth) -> list[str]:
         return [",".join(map(str, own)) for own in sp.csr_matrix(truth).tolil().rows]
 
-    def predict(self, rows: Any, k: int = 1) -> Any:
+    def predict(self, rows: Rows, k: int = 1) -> Truth:
         return np.argsort(-np.array(self.outcomes(rows)), axis=1, kind="stable")[:, :k]
 
-    def label_sets(self, rows: Any) -> Any:
+    def label_sets(self, rows: Rows) -> Truth:
         return sp.csr_matrix(np.array(self.outcomes(rows)) > 0.5)
 
 
@@ -254,13 +254,13 @@ class OneAgainstSome(MemoryTreeOnceFast):
     def arguments(self) -> list[str]:
         return [*super().arguments(), "--oas"]
 
-    def label_texts(self, truth: Any) -> list[str]:
+    def label_texts(self, truth: Truth) -> list[str]:
         return [",".join(str(label + 1) for label in own) for own in sp.csr_matrix(truth).tolil().rows]
 
-    def predict(self, rows: Any, k: int = 1) -> Any:
+    def predict(self, rows: Rows, k: int = 1) -> Truth:
         self.outcomes(rows)
 
-    def hamming(self, rows: Any, truth: Any) -> float | None:
+    def hamming(self, rows: Rows, truth: Truth) -> float | None:
         losses = []
         for line in vw_lines(rows, self.label_texts(truth)):
             example = self.learner.example(line)

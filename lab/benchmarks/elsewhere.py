@@ -1,4 +1,4 @@
-"""Other data: the classifiers at their default settings on small sets they were not made for, and on made-up ones.
+"""Other data: the classifiers at their default settings on small public and synthetic data sets.
 
 Digits, wine, breast cancer and iris come with scikit-learn; the others are generated: a chess board of 10 x 10 squares,
 shells around a centre, 300 clusters, classes of several clusters each, digits with wrong labels, in other units, and stored

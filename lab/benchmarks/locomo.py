@@ -1,7 +1,7 @@
 """Evidence for questions about long conversations (LoCoMo): `TextMemory` beside BM25 and TF-IDF, before and after feedback.
 
 The turns of a conversation are remembered as "date, speaker: words, caption of the picture if there is one", and questions
-are asked about it. Recall at 10 is the share of the turns labelled as a question's evidence that are among the first ten.
+are its queries. Recall at 10 is the share of the turns labelled as a question's evidence that are among the first ten.
 All systems get the same texts. BM25 is bm25s at its defaults (English stop words), and once more with the words, word pairs
 and word parts of `TextMemory` as tokens; TF-IDF is the cosine of scikit-learn's vectors (sublinear). Three conversations
 were used to choose the features of keys and the learning rate; figures are of the other seven.

@@ -14,10 +14,10 @@ from functools import partial
 from pathlib import Path
 
 from lab.datasets import originals, small, standard, synthetic
-from lab.datasets.base import KINDS, TEST_ROWS, Dataset, data_folder, files_digest
+from lab.datasets.base import KINDS, TEST_ROWS, Dataset, Rows, Truth, data_folder, files_digest
 from memorytree.errors import InvalidOption
 
-__all__ = ["KINDS", "NAMES", "TEST_ROWS", "Dataset", "Source", "data_folder", "files_digest", "load"]
+__all__ = ["KINDS", "NAMES", "TEST_ROWS", "Dataset", "Rows", "Source", "Truth", "data_folder", "files_digest", "load"]
 
 QUICK_ROWS, QUICK_IMAGES = 1500, 1000
 

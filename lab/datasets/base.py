@@ -7,12 +7,18 @@ import os
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 
 from memorytree.errors import DataMissing
+
+Rows: TypeAlias = Any
+"""Keys, one a row: a float32 array or a CSR matrix (SciPy has no type stubs). Baselines may also read a list of texts."""
+
+Truth: TypeAlias = Any
+"""The truth of rows: int64 classes, label sets as a CSR indicator matrix, or the unit features of values."""
 
 KINDS = ("classes", "labels", "retrieval")
 TEST_ROWS = 2000
@@ -36,10 +42,10 @@ class Dataset:
 
     name: str
     kind: str
-    train: Any
-    truth: Any
-    test: Any
-    test_truth: Any
+    train: Rows
+    truth: Truth
+    test: Rows
+    test_truth: Truth
     texts: list[str] | None = None
     test_texts: list[str] | None = None
 
@@ -61,7 +67,7 @@ class Dataset:
         return int(self.truth.shape[1])
 
     @property
-    def arrays(self) -> tuple[Any, Any, Any, Any]:
+    def arrays(self) -> tuple[Rows, Truth, Rows, Truth]:
         """(train, truth, test, test_truth)."""
         return self.train, self.truth, self.test, self.test_truth
 
@@ -119,7 +125,7 @@ def files_digest(name: str, folder: Path | None) -> str:
     return hashlib.sha256(repr(files).encode()).hexdigest()[:10]
 
 
-def indicator(places: list[list[int]], width: int) -> Any:
+def indicator(places: list[list[int]], width: int) -> Truth:
     """Return a CSR matrix with ones at the given columns of each row."""
     bounds = np.cumsum([0, *map(len, places)])
     columns = np.array([place for row in places for place in row], np.int32)

@@ -12,12 +12,12 @@ import json
 import lzma
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 import scipy.sparse as sp
 
-from lab.datasets.base import indicator
+from lab.datasets.base import Rows, indicator
 from memorytree.errors import DamagedData
 
 PACKED: dict[str, Callable[..., IO[str]]] = {".xz": lzma.open, ".gz": gzip.open, ".bz2": bz2.open}
@@ -69,7 +69,7 @@ class SparseRows:
             self.weights.append(weight)
         self.bounds.append(len(self.columns))
 
-    def matrix(self, width: int | None = None) -> Any:
+    def matrix(self, width: int | None = None) -> Rows:
         """Return all rows as a CSR matrix."""
         columns = np.array(self.columns, np.int32)
         width = int(columns.max(initial=-1)) + 1 if width is None else width
@@ -104,7 +104,7 @@ def parse_integer(text: str) -> int:
 # ---- LIBSVM
 
 
-def read_libsvm(path: Path, width: int | None = None) -> tuple[Any, np.ndarray]:
+def read_libsvm(path: Path, width: int | None = None) -> tuple[Rows, np.ndarray]:
     """Read rows `class place:weight ...`, places from 1; return a CSR matrix and the classes as written."""
     rows, classes = SparseRows(), []
     with open_text(path) as file:
@@ -122,7 +122,7 @@ def read_libsvm(path: Path, width: int | None = None) -> tuple[Any, np.ndarray]:
     return matrix_within(path, rows, width), np.array(classes, np.int64)
 
 
-def matrix_within(path: Path, rows: SparseRows, width: int | None) -> Any:
+def matrix_within(path: Path, rows: SparseRows, width: int | None) -> Rows:
     """Return rows as a matrix of this width; raise `DamagedData` if they do not fit into it."""
     needed = max(rows.columns, default=-1) + 1
     if width is not None and needed > width:
@@ -133,7 +133,7 @@ def matrix_within(path: Path, rows: SparseRows, width: int | None) -> Any:
 # ---- the Extreme Classification Repository
 
 
-def read_xmc(path: Path) -> tuple[Any, Any]:
+def read_xmc(path: Path) -> tuple[Rows, Rows]:
     """Read `rows features labels`, then lines `l1,l2 place:weight ...`; return two CSR matrices: rows and label sets."""
     with open_text(path) as file:
         first = file.readline()
@@ -159,7 +159,7 @@ def read_xmc(path: Path) -> tuple[Any, Any]:
             if max(sets[-1], default=0) >= labels or min(sets[-1], default=0) < 0:
                 raise line_error(path, number, f"labels go from 0 to {labels - 1}", line)
     if len(sets) != count:
-        raise DamagedData(f"{path}: {len(sets)} rows, but its first line says {count}")
+        raise DamagedData(f"{path}: {len(sets)} rows, but its first line gives {count}")
     return matrix_within(path, rows, features), indicator(sets, labels)
 
 
@@ -207,7 +207,7 @@ class FeatureColumns:
         """Return the first feature whose number is too large for a column, or None."""
         return next((name for name, column in self.names.items() if column >= MAX_COLUMNS), None)
 
-    def matrix(self, rows: list[list[Feature]]) -> Any:
+    def matrix(self, rows: list[list[Feature]]) -> Rows:
         """Return rows of named features as a CSR matrix; features without a column are omitted."""
         found = SparseRows()
         for row in rows:
@@ -234,7 +234,7 @@ def vw_line(line: str) -> tuple[list[int], list[Feature]]:
     return labels, features
 
 
-def read_vw(path: Path, columns: FeatureColumns, *, growing: bool) -> tuple[Any, list[list[int]]]:
+def read_vw(path: Path, columns: FeatureColumns, *, growing: bool) -> tuple[Rows, list[list[int]]]:
     """Read VW text, `label |namespace feature:weight ...` or `label,label |...`; return a CSR matrix and labels."""
     rows, labels, numbers = [], [], []
     with open_text(path) as file:
@@ -258,7 +258,7 @@ def read_vw(path: Path, columns: FeatureColumns, *, growing: bool) -> tuple[Any,
     return columns.matrix(rows), labels
 
 
-def vw_lines(keys: Any, labels: Iterable[str]) -> Iterator[str]:
+def vw_lines(keys: Rows, labels: Iterable[str]) -> Iterator[str]:
     """Yield rows in VW's text format, each after the text of its label."""
     keys = sp.csr_matrix(keys).sorted_indices()
     for row, label in enumerate(labels):

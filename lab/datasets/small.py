@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from lab.datasets.base import Dataset, indicator, unit
+from lab.datasets.base import Dataset, Rows, indicator, unit
 
 VOCABULARY, OWN_WORDS = 2_000, 8
 TESTS = 300
@@ -22,17 +22,18 @@ def classes(seed: int = 0) -> Dataset:
         informative = centres[labels] + 0.6 * chance.standard_normal((len(labels), 16))
         return np.hstack([informative, chance.standard_normal((len(labels), 16))]).astype(np.float32)
 
-    truth, asked = chance.permutation(np.repeat(np.arange(60), 15)), chance.integers(0, 60, TESTS)
-    return Dataset("made-classes", "classes", draw(truth), truth, draw(asked), asked).seeded(seed)
+    truth, test_truth = chance.permutation(np.repeat(np.arange(60), 15)), chance.integers(0, 60, TESTS)
+    return Dataset("made-classes", "classes", draw(truth), truth, draw(test_truth), test_truth).seeded(seed)
 
 
 def text(seed: int = 0) -> Dataset:
     """Return two hundred classes of three texts: a few words of the class among random words."""
     chance = np.random.default_rng(1)
     vocabulary = TopicWords(200, chance)
-    truth, asked = chance.permutation(np.repeat(np.arange(200), 3)), chance.integers(0, 200, TESTS)
-    (train, texts), (test, test_texts) = (vocabulary.draw([[topic] for topic in some.tolist()]) for some in (truth, asked))
-    return Dataset("made-text", "classes", train, truth, test, asked, texts, test_texts).seeded(seed)
+    truth, test_truth = chance.permutation(np.repeat(np.arange(200), 3)), chance.integers(0, 200, TESTS)
+    drawn = (vocabulary.draw([[topic] for topic in classes.tolist()]) for classes in (truth, test_truth))
+    (train, texts), (test, test_texts) = drawn
+    return Dataset("made-text", "classes", train, truth, test, test_truth, texts, test_texts).seeded(seed)
 
 
 def labels(seed: int = 0) -> Dataset:
@@ -74,7 +75,7 @@ class TopicWords:
         self.chance = chance
         self.own = chance.integers(0, VOCABULARY, (topics, OWN_WORDS))
 
-    def draw(self, topics: list[list[int]]) -> tuple[Any, list[str]]:
+    def draw(self, topics: list[list[int]]) -> tuple[Rows, list[str]]:
         """Return for each list of topics a unit row of words, and the same words as a text."""
         rows = []
         for some in topics:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from lab.datasets.base import TEST_ROWS, Dataset, indicator, require_file, unit
+from lab.datasets.base import TEST_ROWS, Dataset, Rows, indicator, require_file, unit
 from lab.datasets.formats import open_text, read_captions, read_xmc
 
 ALL = 10**9
@@ -68,7 +68,7 @@ def text_classes(
     return Dataset(name, "classes", keys, train[1], test_keys, test[1], train[0], test[0])
 
 
-def tfidf(texts: list[str], test_texts: list[str], **words: Any) -> tuple[Any, Any]:
+def tfidf(texts: list[str], test_texts: list[str], **words: Any) -> tuple[Rows, Rows]:
     """Return texts as TF-IDF rows."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 

@@ -27,7 +27,7 @@ class Growth(Experiment):
 
     Keys have 128 dimensions and lie in Gaussian clusters of about a hundred; queries are fresh rows of the same clusters,
     one leaf, one of a batch on one thread. Every size is a process of its own. An insertion is the mean over the stream. The
-    theorem says: if every router sends at least 1/K of its memories to either side, a query takes O((K + c) log n). Its
+    theorem: if every router sends at least 1/K of its memories to either side, a query takes O((K + c) log n). Its
     curve for time is a constant times log n through the first measurement; for depth it is K ln n with the K that the
     theorem gives for alpha = 0.9 and the measured progressive error of the routers.
     """
@@ -128,7 +128,7 @@ def _picture(results: Results) -> Picture:
             panel.lines.append(plots.Line("theorem: at most K ln n", _deepest(results), "cmt-u", bare=True))
         panels.append(panel)
     caption = (
-        "From a thousand to a million memories depth grows by a constant with every doubling, as the theorem says; time "
+        "From a thousand to a million memories depth grows by a constant with every doubling, as in the theorem; time "
         "grows faster than its dotted curve once the keys no longer fit into the processor's caches."
     )
     return Picture("", caption, plots.lines(panels, columns=2))

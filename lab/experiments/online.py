@@ -1,4 +1,4 @@
-"""The figure of online classification: each row is predicted, then learned from, once."""
+"""The figure of online classification: one pass in which each row is predicted, then learned."""
 
 from __future__ import annotations
 

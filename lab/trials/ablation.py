@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lab.datasets import Dataset, Source
+from lab.datasets import Dataset, Rows, Source
 from lab.measuring import cpu_per_call, cpu_seconds
 from lab.process import save_partial
 from lab.tree_driver import WARM_UP_ROWS, class_error, filled_tree, nearest_ids, own_key_error
@@ -26,7 +26,7 @@ def stored(data: Dataset, seed: int, **settings: Any) -> MemoryTree:
     return filled_tree(data.train, data.truth.tolist(), seed=seed, **settings)
 
 
-def best(tree: MemoryTree, keys: Any, beam: int = 1) -> np.ndarray:
+def best(tree: MemoryTree, keys: Rows, beam: int = 1) -> np.ndarray:
     """Return the row number of the best memory for each key."""
     return nearest_ids(tree, keys, beam=beam)[:, 0]
 

@@ -76,7 +76,7 @@ def test_json_round_trip(table):
 
 @given(st.lists(figures, min_size=2, max_size=6), st.sampled_from(["less", "more"]))
 def test_best_figure_is_marked(values, better):
-    table = Table("", [Column("who"), Column("what", better)])
+    table = Table("", [Column("system"), Column("error", better)])
     for value in values:
         table.add("system", value)
     extreme = (min if better == "less" else max)(values)
@@ -85,7 +85,7 @@ def test_best_figure_is_marked(values, better):
 
 
 def test_missing_figure_is_never_best():
-    table = Table("", [Column("who"), Column("what", "less")])
+    table = Table("", [Column("system"), Column("error", "less")])
     table.add("a", Cell(status="missing"))
     table.add("b", 2.0)
     table.add("c", 1.0)

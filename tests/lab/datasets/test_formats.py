@@ -182,7 +182,7 @@ def test_blank_lines_at_the_end_are_ignored(folder, end):
 def test_counted_blank_line_is_a_row(tmp_path):
     rows, labels = read_xmc(write(tmp_path, "xmc.txt", "2 2 2\n0 1:1\n\n\n"))
     assert rows.toarray().tolist() == labels[:, ::-1].toarray().tolist() == [[0, 1], [0, 0]]
-    with pytest.raises(DamagedData, match="3 rows, but its first line says 2"):
+    with pytest.raises(DamagedData, match="3 rows, but its first line gives 2"):
         read_xmc(write(tmp_path, "xmc.txt", "2 2 2\n0 1:1\n\n\n1 1:1\n"))
 
 
@@ -192,7 +192,7 @@ def test_split_without_rows_is_refused(tmp_path):
 
 
 def test_rows_must_match_the_first_line(tmp_path):
-    with pytest.raises(DamagedData, match="1 rows, but its first line says 2"):
+    with pytest.raises(DamagedData, match="1 rows, but its first line gives 2"):
         read_xmc(write(tmp_path, "short", "2 3 4\n0 1:1\n"))
     with pytest.raises(DamagedData, match="feature 7 is beyond the 3"):
         read_xmc(write(tmp_path, "wide", "1 3 4\n0 7:1\n"))
