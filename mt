@@ -12,9 +12,9 @@ memorytree: a memory that learns
 
 usage: ./mt COMMAND [ARGUMENTS]
 
-  demo      learn a few-shot task from the docstrings on this machine and watch it happen
+  demo      learn a few-shot task from the docstrings on this machine and show the progress
   test      lint, types, all tests, and beside them the engine's with bounds checks (arguments go to the first pytest)
-  lab       the paper's tables and figures beside the systems it names; "./mt lab list" shows them
+  lab       the paper's tables and figures beside the systems that it names; "./mt lab list" shows them
   bench     speed and accuracy beside other systems; "./mt bench --help" lists the benchmarks
   crash     kill a writing process again and again ("./mt crash 1000") and see that a store loses nothing
   damage    flip every byte of a small store, and cut its log after every byte; half an hour
@@ -79,6 +79,12 @@ lint() {
     "$python" -m mypy
 }
 
+# from_root MODULE: run a module that is in the checkout, not in the package.
+from_root() {
+    export PYTHONPATH="$root${PYTHONPATH:+:$PYTHONPATH}"
+    exec "$python" -P -m "$@"
+}
+
 step() { [ -n "${CI:-}" ] || printf '\n== %s\n' "$*"; }
 
 command=${1:-help}
@@ -90,16 +96,15 @@ quiet=''
 case $command in
 demo)
     need demo
-    exec "$python" -P -m memorytree.demo "$@"
+    from_root examples.demo "$@"
     ;;
 lab)
     need lab
-    exec "$python" -P -m memorytree lab "$@"
+    from_root lab "$@"
     ;;
 bench)
     need bench
-    export PYTHONPATH="$root${PYTHONPATH:+:$PYTHONPATH}"
-    exec "$python" -P -m benchmarks "$@"
+    from_root lab.benchmarks "$@"
     ;;
 test)
     need test

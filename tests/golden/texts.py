@@ -64,7 +64,7 @@ def explained(memory, question, k):
     """An explanation as plain data."""
     explanation = memory.explain(question, k)
     return {
-        "scored": explanation.looked_at,
+        "scored": explanation.n_scored,
         "steps": [vars(step) for step in explanation.steps],
         "candidates": [[one.hit.id, one.hit.value, one.hit.score, one.parts] for one in explanation.candidates],
     }

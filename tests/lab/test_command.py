@@ -1,188 +1,165 @@
+"""The command line of the lab."""
+
 import json
+import re
 import shutil
-import subprocess
-import sys
 
 import pytest
-from typer.testing import CliRunner
 
-from memorytree.cli import app
-from memorytree.lab import command, documents, process
-from memorytree.lab.experiments import EXPERIMENTS, Plan
-from memorytree.lab.parts import Part
-from memorytree.lab.process import environment
-from memorytree.lab.results import Results
+from lab import command, documents
+from lab.experiments import EXPERIMENTS, Plan
+from lab.parts import Part
+from lab.results import Results
 from tests.lab import files
-from tests.lab.made_up import result
+from tests.lab.synthetic_results import result
 
-cli = CliRunner()
-
-
-def test_the_command_line_does_not_wait_for_the_lab():
-    asked = "import sys, memorytree.cli; print(sorted({'sklearn', 'matplotlib', 'memorytree.lab.peers'} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, env=environment(), check=True)
-    assert done.stdout.strip() == "[]"
+QUICK_ONLINE = ["run", "online", "--quick"]
 
 
-def test_list_names_every_experiment():
-    done = cli.invoke(app, ["lab", "list"])
-    assert done.exit_code == 0
-    assert [line.split()[0] for line in done.output.splitlines()] == list(EXPERIMENTS)
+def test_list_shows_every_experiment(lab):
+    assert [line.split()[0] for line in lab("list").out.splitlines()] == list(EXPERIMENTS)
+    assert [json.loads(line)["name"] for line in lab("list", "--json").out.splitlines()] == list(EXPERIMENTS)
 
 
-def test_an_unknown_name_is_refused_and_the_known_ones_are_said():
-    done = cli.invoke(app, ["lab", "run", "few-shot", "fortune-telling"])
-    assert done.exit_code == 2
-    assert done.stderr.startswith("memorytree lab: no experiment fortune-telling; there are few-shot, ")
-    assert done.stderr.count("\n") == 1
+def test_unknown_experiment_is_refused(lab):
+    error = lab("run", "few-shot", "fortune-telling", code=2).err
+    assert error.startswith("mt lab: no experiment fortune-telling; there are few-shot, ")
+    assert error.count("\n") == 1
 
 
 @pytest.mark.parametrize("wrong", [["--seeds", "0"], ["--jobs", "0"], ["--sideways"]])
-def test_wrong_options_are_refused(wrong):
-    assert cli.invoke(app, ["lab", "run", "growth", *wrong]).exit_code == 2
+def test_wrong_options_are_refused(lab, wrong):
+    lab("run", "growth", *wrong, code=2)
 
 
-def test_run_writes_everything_and_resumes(tmp_path, made_up):
-    arguments = ["lab", "run", "online", "--quick", "--out", str(tmp_path)]
-    done = cli.invoke(app, arguments)
-    assert done.exit_code == 0, done.output
+@pytest.mark.parametrize("name", ["list", "run", "all", "report"])
+def test_commands_have_help(lab, name):
+    assert "usage: mt lab" in lab(name, "--help").out
+
+
+def test_run_writes_documents_and_resumes(lab, tmp_path, synthetic):
+    arguments = [*QUICK_ONLINE, "--out", tmp_path]
+    lab(*arguments)
     assert {path.name for path in tmp_path.glob("online*")} == {
         "online.json", "online.md", "online-error.png", "online-error.svg", "online-bits.png", "online-bits.svg",
     }  # fmt: skip
-    first = len(made_up)
+    first = len(synthetic)
     assert first == len(EXPERIMENTS["online"].parts(Plan(quick=True)))
-    assert cli.invoke(app, arguments).exit_code == 0
-    assert len(made_up) == first
-    assert cli.invoke(app, [*arguments, "--no-resume"]).exit_code == 0
-    assert len(made_up) == 2 * first
+    lab(*arguments)
+    assert len(synthetic) == first
+    lab(*arguments, "--no-resume")
+    assert len(synthetic) == 2 * first
 
 
-def test_all_runs_everything_and_builds_the_page(tmp_path, made_up, monkeypatch):
-    monkeypatch.setattr(documents, "save", lambda figure, path: None)  # plots are drawn elsewhere
-    done = cli.invoke(app, ["lab", "all", "--quick", "--out", str(tmp_path)])
-    assert done.exit_code == 0, done.output
+@pytest.mark.usefixtures("synthetic", "no_plots")
+def test_json_output_is_one_document_a_line(lab, tmp_path):
+    shown = lab(*QUICK_ONLINE, "--out", tmp_path, "--json")
+    assert json.loads(shown.out)["name"] == "online"
+    assert "Results are in" in shown.err
+
+
+@pytest.mark.usefixtures("synthetic", "no_plots")
+def test_all_runs_everything_and_builds_the_page(lab, tmp_path):
+    lab("all", "--quick", "--out", tmp_path)
     assert (tmp_path / "report.html").exists()
     assert {path.stem for path in tmp_path.glob("*.json")} == set(EXPERIMENTS)
 
 
-def test_a_stopped_run_writes_what_it_has(tmp_path, made_up, monkeypatch):
-    monkeypatch.setattr(documents, "save", lambda figure, path: None)
+@pytest.mark.usefixtures("no_plots")
+def test_interrupted_run_writes_finished_parts(lab, tmp_path, monkeypatch):
+    finished = []
 
     def interrupted(part, plan):
-        if len(made_up) == 3:
+        if len(finished) == 3:
             raise KeyboardInterrupt
-        made_up.append(part)
+        finished.append(part)
         return result(part)
 
     monkeypatch.setattr(command, "measured", interrupted)
-    done = cli.invoke(app, ["lab", "run", "few-shot", "--quick", "--jobs", "1", "--out", str(tmp_path)])
-    assert done.exit_code == 130
-    found = json.loads((tmp_path / "few-shot.json").read_text())
-    assert len(found["runs"]) == 3
+    lab("run", "few-shot", "--quick", "--jobs", "1", "--out", tmp_path, code=130)
+    assert len(json.loads((tmp_path / "few-shot.json").read_text())["runs"]) == 3
     assert "not run" in (tmp_path / "few-shot.md").read_text()
 
 
 @pytest.mark.parametrize("way", ["--data", "MEMORYTREE_DATA"])
 @pytest.mark.parametrize("what", [["run", "retrieval"], ["all"]])
-def test_a_data_folder_that_is_not_there_is_an_error_and_nothing_is_written(tmp_path, made_up, monkeypatch, way, what):
-    nowhere = str(tmp_path / "nowhere")
+def test_missing_data_folder_is_an_error(lab, tmp_path, synthetic, monkeypatch, way, what):
+    nowhere = tmp_path / "nowhere"
     if way == "MEMORYTREE_DATA":
-        monkeypatch.setenv(way, nowhere)
+        monkeypatch.setenv(way, str(nowhere))
     given = ["--data", nowhere] if way == "--data" else []
-    done = cli.invoke(app, ["lab", *what, *given, "--out", str(tmp_path / "out")])
-    assert done.exit_code == 2
-    assert done.stderr.startswith(f"memorytree: {way} names {nowhere}, which is not a folder")
-    assert made_up == []
+    error = lab(*what, *given, "--out", tmp_path / "out", code=2).err
+    assert error.startswith(f"mt lab: {way} is {nowhere}, which is not a folder")
+    assert synthetic == []
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("what", [["run", "retrieval"], ["all"]])
-def test_nothing_is_written_about_a_run_that_found_nothing(tmp_path, monkeypatch, what):
+def test_nothing_is_written_without_a_success(lab, tmp_path, monkeypatch, what):
     monkeypatch.setattr(command, "measured", lambda part, plan: {"status": "failed", "why": "DataMissing: no"})
-    done = cli.invoke(app, ["lab", *what, "--quick", "--out", str(tmp_path)])
-    assert done.exit_code == 1
-    assert "retrieval: no run went well, so nothing is written about it." in done.output
+    shown = lab(*what, "--quick", "--out", tmp_path, code=1).out
+    assert "retrieval: no run succeeded, so nothing is written." in shown
     assert [path.name for path in tmp_path.iterdir()] == ["parts"]
 
 
-def test_what_failed_whole_is_not_written_beside_what_went_well(tmp_path, made_up, monkeypatch):
-    monkeypatch.setattr(documents, "save", lambda figure, path: None)
-    doomed = set(EXPERIMENTS["online"].parts(Plan(quick=True)))
+@pytest.mark.usefixtures("no_plots")
+def test_failed_experiment_is_not_written(lab, tmp_path, monkeypatch):
+    failing = set(EXPERIMENTS["online"].parts(Plan(quick=True)))
     failed = {"status": "failed", "why": "no"}
-    monkeypatch.setattr(command, "measured", lambda part, plan: failed if part in doomed else result(part))
-    done = cli.invoke(app, ["lab", "run", "online", "retrieval", "--quick", "--out", str(tmp_path)])
-    assert done.exit_code == 0
-    assert "online: no run went well" in done.output
+    monkeypatch.setattr(command, "measured", lambda part, plan: failed if part in failing else result(part))
+    assert "online: no run succeeded" in lab("run", "online", "retrieval", "--quick", "--out", tmp_path).out
     assert {path.stem for path in tmp_path.glob("*.json")} == {"retrieval"}
 
 
-def test_what_tells_of_more_runs_is_not_replaced(tmp_path, monkeypatch):
-    monkeypatch.setattr(documents, "save", lambda figure, path: None)
+@pytest.mark.usefixtures("no_plots")
+def test_document_with_more_successes_is_kept(lab, tmp_path, monkeypatch):
     monkeypatch.setattr(command, "measured", lambda part, plan: result(part))
-    arguments = ["lab", "run", "retrieval", "--quick", "--out", str(tmp_path)]
-    assert cli.invoke(app, arguments).exit_code == 0
-    standing = (tmp_path / "retrieval.json").read_bytes()
-    some = len(json.loads(standing)["runs"])
+    arguments = ["run", "retrieval", "--quick", "--out", tmp_path]
+    lab(*arguments)
+    before = (tmp_path / "retrieval.json").read_bytes()
+    runs = len(json.loads(before)["runs"])
 
     shutil.rmtree(tmp_path / "parts")
-    failing = {"status": "failed", "why": "no"}
-    monkeypatch.setattr(command, "measured", lambda part, plan: failing if part.peer == "ours" else result(part))
-    done = cli.invoke(app, arguments)
-    assert done.exit_code == 0
-    assert f"retrieval.json tells of {some} good runs, this is about {some - 1}: it stays." in done.output
-    assert "--no-resume" in done.output
-    assert (tmp_path / "retrieval.json").read_bytes() == standing
+    failed = {"status": "failed", "why": "no"}
+    monkeypatch.setattr(command, "measured", lambda part, plan: failed if part.baseline == "ours" else result(part))
+    shown = lab(*arguments).out
+    assert f"retrieval.json has {runs} successful runs, this run has {runs - 1}: the file is kept." in shown
+    assert "--no-resume" in shown
+    assert (tmp_path / "retrieval.json").read_bytes() == before
 
-    assert cli.invoke(app, [*arguments, "--no-resume"]).exit_code == 0
-    assert (tmp_path / "retrieval.json").read_bytes() != standing
+    lab(*arguments, "--no-resume")
+    assert (tmp_path / "retrieval.json").read_bytes() != before
 
 
-def test_it_is_said_when_the_data_are_others_than_those_of_kept_parts(tmp_path, monkeypatch):
-    monkeypatch.setattr(documents, "save", lambda figure, path: None)
-    monkeypatch.setattr(process, "measure", lambda peer, dataset, **_: result(Part(peer, dataset)))
+@pytest.mark.usefixtures("no_plots")
+def test_changed_data_files_give_a_warning(lab, tmp_path, monkeypatch):
+    monkeypatch.setattr(command, "measure", lambda baseline, source, **_: result(Part(baseline, source.name)))
     data, moved = tmp_path / "data", tmp_path / "moved"
     files.write(data / "flickr8k", "captions.csv", "a dog")
 
-    def said(folder):
-        where = ["--data", str(folder), "--out", str(tmp_path / "out")]
-        done = cli.invoke(app, ["lab", "run", "retrieval", "--seeds", "1", *where])
-        assert done.exit_code == 0, done.output
-        return f"flickr8k: parts were measured on other files than are in {folder}" in done.output
+    def warns(folder):
+        shown = lab("run", "retrieval", "--seeds", "1", "--data", folder, "--out", tmp_path / "out").out
+        return f"flickr8k: parts were measured on other files than those in {folder}" in re.sub(r"\s+", " ", shown)
 
-    assert not said(data)
+    assert not warns(data)
     shutil.copytree(data, moved)
-    assert not said(moved)
+    assert not warns(moved)
     files.write(moved / "flickr8k", "captions.csv", "another dog")
-    assert said(moved)
-    for kept in (tmp_path / "out" / "parts").rglob("*.json"):  # as parts were written before
-        kept.write_text(json.dumps({name: told for name, told in json.loads(kept.read_text()).items() if name != "files"}))
-    assert not said(moved)
+    assert warns(moved)
 
 
-@pytest.mark.parametrize("standing", ["{half a fi", None])
-def test_neither_a_damaged_document_nor_a_quick_one_stands_in_the_way(tmp_path, standing):
+@pytest.mark.parametrize("content", ["{half a fi", None])
+def test_damaged_or_quick_document_is_replaced(tmp_path, content):
     part = Part("ours", "flickr8k")
     quick = {"name": "retrieval", "quick": True, "runs": 99 * [{"status": "ok"}]}
-    (tmp_path / "retrieval.json").write_text(standing or json.dumps(quick))
-    assert documents.reason_against("retrieval", Plan(), Results({part: result(part)}), tmp_path) == ""
+    (tmp_path / "retrieval.json").write_text(content or json.dumps(quick))
+    assert documents.reason_to_keep("retrieval", Plan(), Results({part: result(part)}), tmp_path) == ""
 
 
-def test_results_of_a_checkout_are_safe_from_quick_runs(tmp_path, monkeypatch):
+def test_quick_runs_do_not_write_into_a_checkout(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert str(command.default_out(quick=False)) == "memorytree-lab"
     (tmp_path / "src" / "memorytree").mkdir(parents=True)
     (tmp_path / "docs" / "results").mkdir(parents=True)
-    assert command.default_out(quick=False).as_posix() == "docs/results/lab"
+    assert str(command.default_out(quick=False)) == "docs/results/lab"
     assert str(command.default_out(quick=True)) == "memorytree-lab"
-
-
-def test_one_experiment_end_to_end(tmp_path, monkeypatch):
-    """Nothing made up: real peers in processes of their own, on a few rows."""
-    experiment = EXPERIMENTS["few-shot"]
-    tiny = [Part(peer, "made-classes") for peer in ("exact-1nn", "linear")]
-    monkeypatch.setattr(type(experiment), "parts", lambda self, plan: tiny)
-    done = cli.invoke(app, ["lab", "run", "few-shot", "--quick", "--out", str(tmp_path)])
-    assert done.exit_code == 0, done.output
-    found = json.loads((tmp_path / "few-shot.json").read_text())
-    assert [run["status"] for run in found["runs"]] == ["ok", "ok"], found["troubles"]
-    assert all(0 <= run["error"] < 0.5 for run in found["runs"])

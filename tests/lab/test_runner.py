@@ -1,4 +1,5 @@
-import json
+"""Running parts: caching, failures, interruption, order, and the estimate of the time left."""
+
 import os
 import signal
 import threading
@@ -8,180 +9,145 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-import memorytree
-from memorytree.lab import parts
-from memorytree.lab.parts import Part, Shelf, options
-from memorytree.lab.process import call, end_children
-from memorytree.lab.runner import Clock, Stopped, in_order, in_words, run
+from lab.cache import ResultCache
+from lab.parts import Part
+from lab.process import call, end_children
+from lab.runner import RunInterrupted, TimeEstimate, in_order, run, time_left_text
 
-PARTS = [Part(peer, "somewhere", seed) for peer in ("one", "two") for seed in (0, 1)]
+PARTS = [Part(name, "somewhere", seed) for name in ("one", "two") for seed in (0, 1)]
 
 
-class Bench:
-    """Measures by counting; may fail or be interrupted at one part."""
+class Counter:
+    """Measures by counting; can fail or be interrupted at one part."""
 
     def __init__(self, failing=None, interrupted=None, status="ok"):
-        self.seen, self.failing, self.interrupted, self.status = [], failing, interrupted, status
+        self.parts, self.failing, self.interrupted, self.status = [], failing, interrupted, status
 
     def __call__(self, part):
         if part == self.interrupted:
             raise KeyboardInterrupt
-        self.seen.append(part)
+        self.parts.append(part)
         if part == self.failing:
-            raise ValueError("no such luck")
-        return {"status": self.status, "error": len(self.seen) / 10}
+            raise ValueError("this part fails")
+        return {"status": self.status, "error": len(self.parts) / 10}
 
 
 @pytest.fixture
-def shelf(tmp_path):
-    return Shelf(tmp_path / "parts", quick=False)
+def cache(tmp_path):
+    return ResultCache(tmp_path / "parts", quick=False)
 
 
-def test_finished_parts_are_not_run_again(shelf):
-    first, second = Bench(), Bench()
-    found = run(PARTS, shelf, first)
-    assert first.seen == PARTS
-    assert run(PARTS, shelf, second) == found
-    assert second.seen == []
+def test_finished_parts_are_not_run_again(cache):
+    first, second = Counter(), Counter()
+    found = run(PARTS, cache, first)
+    assert first.parts == PARTS
+    assert run(PARTS, cache, second) == found
+    assert second.parts == []
 
 
-def test_everything_runs_again_if_wanted(shelf):
-    run(PARTS, shelf, Bench())
-    again = Bench()
-    run(PARTS, shelf, again, resume=False)
-    assert again.seen == PARTS
+def test_without_resume_all_parts_run(cache):
+    run(PARTS, cache, Counter())
+    again = Counter()
+    run(PARTS, cache, again, resume=False)
+    assert again.parts == PARTS
 
 
-@pytest.mark.parametrize(("status", "tried_again"), [("ok", False), ("stopped", False), ("failed", True), ("missing", True)])
-def test_only_what_may_change_is_tried_again(shelf, status, tried_again):
-    run(PARTS, shelf, Bench(status=status))
-    again = Bench()
-    run(PARTS, shelf, again)
-    assert bool(again.seen) is tried_again
+@pytest.mark.parametrize(("status", "repeated"), [("ok", False), ("stopped", False), ("failed", True), ("missing", True)])
+def test_failed_and_missing_parts_are_repeated(cache, status, repeated):
+    run(PARTS, cache, Counter(status=status))
+    again = Counter()
+    run(PARTS, cache, again)
+    assert bool(again.parts) is repeated
 
 
-def test_a_failing_part_is_a_result_and_ends_nothing(shelf):
-    bench = Bench(failing=PARTS[1])
-    found = run(PARTS, shelf, bench)
-    assert bench.seen == PARTS
+def test_failing_part_does_not_end_the_run(cache):
+    counter = Counter(failing=PARTS[1])
+    found = run(PARTS, cache, counter)
+    assert counter.parts == PARTS
     assert found[PARTS[1]]["status"] == "failed"
-    assert "no such luck" in found[PARTS[1]]["why"]
+    assert "this part fails" in found[PARTS[1]]["why"]
     assert [found[part]["status"] for part in PARTS if part != PARTS[1]] == 3 * ["ok"]
 
 
-def test_ctrl_c_leaves_all_finished_parts(shelf):
-    with pytest.raises(Stopped) as stopped:
-        run(PARTS, shelf, Bench(interrupted=PARTS[2]))
-    assert list(stopped.value.found) == PARTS[:2]
-    rest = Bench()
-    assert len(run(PARTS, shelf, rest)) == 4
-    assert rest.seen == PARTS[2:]
+def test_interruption_keeps_finished_parts(cache):
+    with pytest.raises(RunInterrupted) as interruption:
+        run(PARTS, cache, Counter(interrupted=PARTS[2]))
+    assert list(interruption.value.found) == PARTS[:2]
+    rest = Counter()
+    assert len(run(PARTS, cache, rest)) == 4
+    assert rest.parts == PARTS[2:]
 
 
-def test_several_at_a_time_find_the_same(shelf, tmp_path):
+def test_parallel_parts_give_the_same_results(cache):
     alone = {part: {"status": "ok", "seed": part.seed} for part in PARTS}
-    found = run(PARTS, shelf, lambda part: alone[part], jobs=3)
+    found = run(PARTS, cache, lambda part: alone[part], jobs=3)
     assert {part: one["seed"] for part, one in found.items()} == {part: part.seed for part in PARTS}
 
 
 @pytest.fixture
-def heeding_ctrl_c():
-    """Tests that are started in the background may have been told to ignore it."""
+def default_interrupt_handler():
+    """A test run in the background may have inherited an ignored SIGINT."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
 
 
-@pytest.mark.usefixtures("heeding_ctrl_c")
-def test_a_stop_ends_all_that_run_at_once_and_keeps_nothing_of_them(shelf, tmp_path):
+@pytest.mark.usefixtures("default_interrupt_handler")
+def test_interruption_ends_running_children(cache, tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    heard = []
+    lines = []
 
-    def stop_once_two_are_here():
-        with (tmp_path / "pipe").open() as said:
-            heard.extend([said.readline(), said.readline()])
+    def interrupt_once_two_have_started():
+        with (tmp_path / "pipe").open() as pipe:
+            lines.extend([pipe.readline(), pipe.readline()])
             signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
-            heard.append(said.read())  # the pipe ends when both children have
+            lines.append(pipe.read())  # the pipe ends when both children have
 
-    listener = threading.Thread(target=stop_once_two_are_here)
+    listener = threading.Thread(target=interrupt_once_two_have_started)
     listener.start()
     spec = {"pipe": str(tmp_path / "pipe")}
-    with pytest.raises(Stopped) as stopped:
-        run(PARTS, shelf, lambda part: call("tests.lab.own_peers:linger", spec), jobs=2, end=end_children)
+    with pytest.raises(RunInterrupted) as interruption:
+        run(PARTS, cache, lambda part: call("tests.lab.child_functions:wait_for_the_end", spec), jobs=2, end=end_children)
     listener.join()
-    assert heard == ["here\n", "here\n", ""]
-    assert stopped.value.found == {}
-    assert [shelf.find(part) for part in PARTS] == 4 * [None]
+    assert lines == ["started\n", "started\n", ""]
+    assert interruption.value.found == {}
+    assert [cache.get(part) for part in PARTS] == 4 * [None]
 
 
-def test_a_damaged_file_counts_as_not_run(shelf):
-    run(PARTS, shelf, Bench())
-    shelf.path(PARTS[0]).write_text("{half a fi")
-    again = Bench()
-    run(PARTS, shelf, again)
-    assert again.seen == PARTS[:1]
-
-
-def test_what_determines_a_part_determines_its_file(shelf, tmp_path):
-    part = Part("one", "somewhere", 0, "batch", options(beam=4, values=(1, 2)))
-    others = [
-        Part("two", "somewhere", 0, "batch", part.options),
-        Part("one", "elsewhere", 0, "batch", part.options),
-        Part("one", "somewhere", 1, "batch", part.options),
-        Part("one", "somewhere", 0, "online", part.options),
-        Part("one", "somewhere", 0, "batch", options(beam=8, values=(1, 2))),
-    ]
-    paths = {shelf.path(one) for one in (part, *others)} | {Shelf(shelf.folder, quick=True).path(part)}
-    assert len(paths) == 7
-    assert shelf.path(part) == shelf.path(Part("one", "somewhere", 0, "batch", part.options, slow=True))
-    run([part], shelf, Bench())
-    assert shelf.find(part)["part"]["options"] == {"beam": 4, "values": [1, 2]}
-    assert json.loads(shelf.path(part).read_text())["error"] == 0.1
-
-
-def test_a_part_tells_where_it_was_measured_and_is_found_elsewhere(shelf, monkeypatch):
-    monkeypatch.setattr(parts, "machine", lambda: {"cpu": "Abacus", "cores": 1})
-    run(PARTS[:1], shelf, lambda part: {"status": "ok", "versions": {"beads": "10"}})
-    monkeypatch.setattr(parts, "machine", lambda: {"cpu": "Slide rule", "cores": 1})
-    kept = run(PARTS[:1], shelf, Bench())[PARTS[0]]
-    assert kept["machine"] == {"cpu": "Abacus", "cores": 1}
-    assert kept["versions"]["beads"] == "10"
-    assert {"python", "memorytree", "numpy"} <= set(kept["versions"])
-    assert not {"machine", "versions", "numpy"} & set(kept["part"])
-
-
-def test_parts_of_before_are_still_found(shelf, monkeypatch):
-    """What determines a part, and with it the name of its file, does not change: days of measurements hang on it."""
-    monkeypatch.setattr(memorytree, "__version__", "0.1.0")
-    assert shelf.path(Part("exact-1nn", "omniglot-1")).name == "exact-1nn.omniglot-1.0.90f2e2b129.json"
+def test_damaged_cache_file_is_run_again(cache):
+    run(PARTS, cache, Counter())
+    cache.path(PARTS[0]).write_text("{half a fi")
+    again = Counter()
+    run(PARTS, cache, again)
+    assert again.parts == PARTS[:1]
 
 
 some_parts = st.builds(Part, st.sampled_from("abc"), st.sampled_from("xy"), st.integers(0, 3), slow=st.booleans())
 
 
 @given(st.lists(some_parts))
-def test_order_loses_nothing_and_puts_first_seeds_first(parts):
+def test_order_keeps_parts_and_puts_first_seeds_first(parts):
     ordered = in_order(parts)
     assert sorted(map(repr, dict.fromkeys(parts))) == sorted(map(repr, ordered))
     ranks = [(part.slow, part.seed > 0) for part in ordered]
     assert ranks == sorted(ranks)
 
 
-def test_time_left_goes_by_the_kind_of_part():
-    clock = Clock({}, PARTS)
-    assert clock.left is None
-    clock.finished(PARTS[0], 10.0)  # one, seed 0
-    assert clock.left == pytest.approx(30.0)
-    clock.finished(PARTS[2], 100.0)  # two, seed 0: the other two now have a measure of their own
-    assert clock.left == pytest.approx(110.0)
-    clock.finished(PARTS[1], 10.0)
-    clock.finished(PARTS[3], 100.0)
-    assert clock.left == 0
-    assert in_words(clock.left) == "under a minute left"
+def test_estimate_prefers_parts_of_the_same_kind():
+    estimate = TimeEstimate({}, PARTS)
+    assert estimate.left is None
+    estimate.add(PARTS[0], 10.0)  # one, seed 0
+    assert estimate.left == pytest.approx(30.0)
+    estimate.add(PARTS[2], 100.0)  # two, seed 0
+    assert estimate.left == pytest.approx(110.0)
+    estimate.add(PARTS[1], 10.0)
+    estimate.add(PARTS[3], 100.0)
+    assert estimate.left == 0
+    assert time_left_text(estimate.left) == "under a minute left"
 
 
-def test_a_log_has_a_line_for_each_part(shelf, tmp_path):
+def test_log_has_a_line_for_each_part(cache, tmp_path):
     with (tmp_path / "log").open("w") as file:
-        run(PARTS, shelf, Bench(), console=Console(file=file, width=100))
+        run(PARTS, cache, Counter(), console=Console(file=file, width=100))
     lines = (tmp_path / "log").read_text().splitlines()
     assert [part.label in "\n".join(lines) for part in PARTS] == 4 * [True]

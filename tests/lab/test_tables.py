@@ -1,3 +1,5 @@
+"""Tables and their rendering."""
+
 import math
 from html.parser import HTMLParser
 
@@ -5,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memorytree.lab.tables import Cell, Column, Table, decimals, markdown, to_html, to_rich
+from lab.tables import Cell, Column, Table, decimals, markdown, to_html, to_rich
 
 figures = st.floats(-1e6, 1e6).filter(lambda x: x == 0 or abs(x) > 1e-4)
 cells = st.one_of(
@@ -47,7 +49,7 @@ class Rows(HTMLParser):
 
 
 @given(some_tables())
-def test_html_is_well_formed_and_has_every_cell(table):
+def test_html_is_well_formed_and_complete(table):
     parsed = Rows()
     parsed.feed(to_html(table))
     parsed.close()
@@ -60,30 +62,30 @@ def test_html_is_well_formed_and_has_every_cell(table):
 
 
 @given(some_tables())
-def test_markdown_has_a_line_for_each_row_with_as_many_cells(table):
+def test_markdown_has_a_line_for_each_row(table):
     lines = [line for line in markdown(table).splitlines() if line.startswith("|")]
     assert len(lines) == len(table.rows) + 2
     assert {line.replace("\\|", "").count("|") for line in lines} == {len(table.columns) + 1}
 
 
 @given(some_tables())
-def test_a_table_survives_json(table):
+def test_json_round_trip(table):
     assert Table.from_json(table.to_json()) == table
     to_rich(table)
 
 
 @given(st.lists(figures, min_size=2, max_size=6), st.sampled_from(["less", "more"]))
-def test_the_best_figure_is_marked(values, better):
-    table = Table("", [Column("who"), Column("what", better)])
+def test_best_figure_is_marked(values, better):
+    table = Table("", [Column("system"), Column("error", better)])
     for value in values:
-        table.add("somebody", value)
+        table.add("system", value)
     extreme = (min if better == "less" else max)(values)
     assert values.index(extreme) in table.best(1)
     assert table.best(0) == set()
 
 
-def test_what_was_not_measured_is_never_best():
-    table = Table("", [Column("who"), Column("what", "less")])
+def test_missing_figure_is_never_best():
+    table = Table("", [Column("system"), Column("error", "less")])
     table.add("a", Cell(status="missing"))
     table.add("b", 2.0)
     table.add("c", 1.0)
@@ -91,7 +93,7 @@ def test_what_was_not_measured_is_never_best():
 
 
 @given(st.lists(st.floats(0.001, 1000), min_size=2, max_size=5))
-def test_mean_and_spread_are_those_of_the_runs(values):
+def test_cell_has_mean_and_deviation(values):
     cell = Cell.of(values)
     mean = sum(values) / len(values)
     assert cell.value == pytest.approx(mean)
@@ -100,7 +102,7 @@ def test_mean_and_spread_are_those_of_the_runs(values):
     assert Cell.least(values).value == min(values)
 
 
-def test_cells_show_why_there_is_no_figure():
+def test_cell_shows_its_status():
     assert str(Cell.of([])) == "not run"
     assert str(Cell(status="stopped after 900 CPU s")) == "stopped after 900 CPU s"
     assert str(Cell.of([0.5]).times(1000)) == "500"
@@ -108,6 +110,6 @@ def test_cells_show_why_there_is_no_figure():
     assert decimals(0.00001234) == 5
 
 
-def test_a_row_of_the_wrong_length_is_refused():
+def test_row_of_wrong_length_is_refused():
     with pytest.raises(ValueError, match="2 cells"):
         Table("a table", [Column("only")]).add("a", "b")

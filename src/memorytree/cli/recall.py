@@ -189,11 +189,11 @@ def explain(
             }
             for candidate in candidates
         ]
-        write_json({"question": question, "n_scored": explanation.looked_at, "candidates": found})
+        write_json({"question": question, "n_scored": explanation.n_scored, "candidates": found})
     elif candidates:
         rows = ((one.hit.id, f"{one.hit.score:.3f}", one.hit.value, _format_parts(one.parts)) for one in candidates)
         write_table((">id", ">score", "text", "because of"), rows)
-        write(f"{counted(explanation.looked_at, 'list entry was', 'list entries were')} read")
+        write(f"{counted(explanation.n_scored, 'list entry was', 'list entries were')} read")
     if not candidates:
         write_message("nothing found")
         raise typer.Exit(1)

@@ -11,7 +11,7 @@ import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
 from memorytree.errors import InvalidOption
-from memorytree.routing import terms
+from memorytree.config import TermLists
 from memorytree.text.features import FEATURES_VERSION, feature_names, text_rows
 
 Encoder = Callable[[list[str]], ArrayLike] | Callable[[str], ArrayLike]
@@ -68,7 +68,7 @@ class WordKeys(KeyMaker):
     # Chosen on questions about three conversations; docs/results/locomo.md has the figures of seven others.
     store_options: ClassVar[Mapping[str, object]] = {
         "scorer": "tfidf",
-        "routing": terms(reads=96, scored=64, rate=0.3, temperature=10, uptake=0.3),
+        "routing": TermLists(reads=96, scored=64, rate=0.3, temperature=10, expansion=0.3),
     }
     beam = 1
 

@@ -14,12 +14,11 @@ from typing import Any, Self, TypeVar, cast, overload
 import numpy as np
 
 from memorytree.errors import InvalidOption, InvalidReward
-from memorytree.inspection import Explanation
 from memorytree.store import MemoryStore, Receipt, exists
 from memorytree.store.inputs import Lifetime, Metadata, Where
 from memorytree.text.encoders import Encoder, Fingerprint, KeyMaker, VectorKeys, WordKeys, check_text
 from memorytree.text.hits import MetadataValue, TextHits
-from memorytree.writing import Learned
+from memorytree.results import Explanation, RewardResult
 
 Rewards = int | AbstractSet[int] | Mapping[int, float | None] | Sequence[float | None]
 
@@ -54,7 +53,7 @@ class TextMemory:
         >>> hits[0].text
         'Bob takes the train to work'
         >>> memory.reward(hits, [1.0])
-        Learned(learned=1, skipped=0)
+        RewardResult(learned=1, skipped=0)
         >>> memory.recall("colours", where={"speaker": "Bob"}).texts
         ['Bob takes the train to work']
         >>> memory.forget(ada)
@@ -195,7 +194,7 @@ class TextMemory:
         """
         return self._store.remove(id, where=where)
 
-    def reward(self, receipt: TextHits | Receipt | str, rewards: Rewards) -> Learned:
+    def reward(self, receipt: TextHits | Receipt | str, rewards: Rewards) -> RewardResult:
         """Report how useful recalled texts were, so that later answers are better.
 
         The first reward for a text of a receipt counts. The same reward again has no effect.
@@ -221,7 +220,7 @@ class TextMemory:
             0.0
             >>> token = str(hits.receipt)  # can be stored
             >>> memory.reward(token, {0: 1.0, 1: 0.0})
-            Learned(learned=1, skipped=0)
+            RewardResult(learned=1, skipped=0)
             >>> memory.recall("drizzle")[0].text
             'The umbrella is behind the door'
         """

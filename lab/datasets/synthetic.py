@@ -1,0 +1,32 @@
+"""Synthetic data of any size."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lab.datasets.base import Dataset
+
+ROWS_A_CLUSTER = 100
+
+
+class Clusters:
+    """Gaussian clusters: standard normal centres, every row its centre plus normal noise of size `spread`."""
+
+    def __init__(self, centres: int, dims: int = 128, spread: float = 0.5, seed: int = 0):
+        self.rng = np.random.default_rng(seed)
+        self.centres = self.rng.standard_normal((centres, dims), dtype=np.float32)
+        self.spread = np.float32(spread)
+
+    def draw(self, rows: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return (keys, labels) of the next rows."""
+        labels = self.rng.integers(0, len(self.centres), rows)
+        keys = self.rng.standard_normal((rows, self.centres.shape[1]), dtype=np.float32)
+        keys *= self.spread
+        keys += self.centres[labels]
+        return keys, labels
+
+
+def clusters(rows: int, seed: int = 0, tests: int = 1000) -> Dataset:
+    """Return this many rows in clusters of about a hundred; the class is the cluster."""
+    made = Clusters(max(10, rows // ROWS_A_CLUSTER), seed=seed)
+    return Dataset(f"clusters-{rows}", "classes", *made.draw(rows), *made.draw(tests))

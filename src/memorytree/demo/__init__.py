@@ -1,1 +1,0 @@
-"""A task that any machine can run: tell from a paragraph which function it documents. `python -m memorytree.demo`."""
