@@ -178,7 +178,9 @@ def check_where(where: object) -> dict[str, list[Any]]:
         raise InvalidOption(f'where is a mapping such as {{"user": "u17"}}, not {type(where).__name__}')
     lists = {}
     for name, accepted in where.items():
-        values = [_native(value) for value in (accepted if isinstance(accepted, list | tuple | set | frozenset) else [accepted])]
+        values = [
+            _native(value) for value in (accepted if isinstance(accepted, list | tuple | set | frozenset) else [accepted])
+        ]
         if not isinstance(name, str) or not all(map(_is_plain, values)):
             raise InvalidOption(
                 f"where maps names to text, numbers, booleans, None, or a list of these, not {name!r}: {accepted!r:.80}"

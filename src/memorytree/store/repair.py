@@ -226,7 +226,11 @@ def _recovered_facts(found: dict[str, Any], snapshot: Snapshot | None, report: R
     """The facts of the new database; a lost one comes from the snapshot, or is made up where that does no harm."""
     facts: dict[str, Any] = {"format": FORMAT, "created": time.time(), "lineage": 0}
     if snapshot is not None:
-        facts |= {"options": snapshot.tree.config.to_dict(), "lineage": snapshot.lineage, "app_settings": snapshot.app_settings}
+        facts |= {
+            "options": snapshot.tree.config.to_dict(),
+            "lineage": snapshot.lineage,
+            "app_settings": snapshot.app_settings,
+        }
         if snapshot.tree.keys is not None:
             facts["keys"] = [snapshot.tree.keys.kind, snapshot.tree.keys.dimension]
     facts |= found

@@ -37,7 +37,9 @@ class StoreHits(Sequence[Hit]):
 
     __slots__ = ("_nonce", "_places", "_receipt", "_source", "_state", "_values", "ids", "scores")
 
-    def __init__(self, state: StoreState, source: Hits, chosen: tuple[Any, Any, Any] | None = None, nonce: bytes | None = None):
+    def __init__(
+        self, state: StoreState, source: Hits, chosen: tuple[Any, Any, Any] | None = None, nonce: bytes | None = None
+    ):
         """Hits of a store from hits of its tree, whose values are places; or `chosen`: other ids, scores and places."""
         ids, scores, places = chosen or (source.ids, source.scores, source.values)
         self.ids: np.ndarray = np.asarray(ids, np.int64)

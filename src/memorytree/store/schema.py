@@ -93,7 +93,6 @@ class Memory(NamedTuple):
         """A row from its fields without the seal."""
         return cls(*fields, seal_of(*fields))
 
-
     def with_metadata(self, metadata: bytes | None) -> Memory:
         """The same row with other metadata, sealed anew."""
         return Memory.sealed(*self[:METADATA_COLUMN], metadata, *self[METADATA_COLUMN + 1 : -1])

@@ -10,8 +10,8 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
-from memorytree.errors import InvalidOption
 from memorytree.config import TermLists
+from memorytree.errors import InvalidOption
 from memorytree.text.features import FEATURES_VERSION, feature_names, text_rows
 
 Encoder = Callable[[list[str]], ArrayLike] | Callable[[str], ArrayLike]

@@ -8,7 +8,8 @@ from typing import NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from memorytree.store import Receipt, StoreHits
+from memorytree.receipts import Receipt
+from memorytree.store import StoreHits
 
 MetadataValue = str | int | float | bool | None
 

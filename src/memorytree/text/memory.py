@@ -14,11 +14,12 @@ from typing import Any, Self, TypeVar, cast, overload
 import numpy as np
 
 from memorytree.errors import InvalidOption, InvalidReward
-from memorytree.store import MemoryStore, Receipt, exists
+from memorytree.receipts import Receipt
+from memorytree.results import Explanation, RewardResult
+from memorytree.store import MemoryStore, exists
 from memorytree.store.inputs import Lifetime, Metadata, Where
 from memorytree.text.encoders import Encoder, Fingerprint, KeyMaker, VectorKeys, WordKeys, check_text
 from memorytree.text.hits import MetadataValue, TextHits
-from memorytree.results import Explanation, RewardResult
 
 Rewards = int | AbstractSet[int] | Mapping[int, float | None] | Sequence[float | None]
 
