@@ -52,7 +52,7 @@ def copied(state):
     return MemoryTree.from_state_dict({**state, "values": dict(state["values"]), "index": arrays})
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(3))
 def test_rewards_teach_which_words_are_synonyms(seed):
     keys, topic = synonyms(seed, N + 200)
     stored, queries = slice(0, N), slice(N, None)
@@ -107,7 +107,7 @@ def test_loaded_tree_continues_to_learn_like_the_saved_one(taught, tmp_path):
     tree.save(tmp_path / "tree")
     trees = tree, MemoryTree.load(tmp_path / "tree")
     for each in trees:
-        each.insert_many(keys[:50], range(50))
+        each.insert_many(keys[:50], range(50), ids=range(N - 50, N))
         reward_topics(each, keys[:100], topic, passes=1)
     first, second = (each.query_many(keys[:100], 5) for each in trees)
     np.testing.assert_array_equal(first.ids, second.ids)
