@@ -255,7 +255,7 @@ SPOILED = {
 def test_lists_that_contradict_the_memories_are_refused(name):
     state = MemoryTree.build(documents(60), range(60), seed=0).state_dict()
     state["index"][f"lists.{name}"] = SPOILED[name](state["index"][f"lists.{name}"])
-    with pytest.raises(ValueError, match="lists|contradict"):
+    with pytest.raises(ValueError, match=r"lists|contradict"):
         MemoryTree.from_state_dict(state)
 
 
