@@ -1,4 +1,4 @@
-"""Private uses of Numba: reference counts are removed only where they are not needed, and plain Numba gives equal answers."""
+"""Private uses of Numba: reference counts are removed only where that is safe, and plain Numba gives equal answers."""
 
 import gc
 import json
