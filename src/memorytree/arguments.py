@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Iterable, Mapping, Sequence, Sized
+from collections.abc import Iterable, Mapping, Sized
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -143,8 +143,10 @@ def check_reward_matrix(shape: tuple[int, int], rewards: object) -> np.ndarray:
     try:
         if isinstance(rewards, np.ndarray) and rewards.dtype.kind in "fiub":
             given = rewards.astype(np.float64)
+        elif not isinstance(rewards, Iterable):
+            raise TypeError
         else:
-            rows = [[math.nan if reward is None else reward for reward in row] for row in rewards]  # type: ignore[attr-defined]  # the except clause handles other types
+            rows = [[math.nan if reward is None else reward for reward in row] for row in rewards]
             given = np.array(rows, np.float64).reshape(shape if not rows else (len(rows), -1))
     except (TypeError, ValueError):
         raise InvalidReward(
@@ -192,7 +194,7 @@ def check_labels(labels: Iterable[Label | None], n: int, known: Mapping[Label, i
     return LabelCodes(np.array(codes, np.int64), new)
 
 
-def check_feature_rows(features: Sequence[object] | np.ndarray, n: int) -> np.ndarray:
+def check_feature_rows(features: object, n: int) -> np.ndarray:
     """Features of n values as a float32 matrix."""
     try:
         rows = np.array(features, np.float32)

@@ -12,6 +12,7 @@ import numpy as np
 
 from memorytree.arguments import LARGEST_INT, check_fraction, check_int
 from memorytree.errors import InvalidOption
+from memorytree.packing import PlainData, Value
 
 
 def _require(holds: bool, message: str, options: object) -> None:
@@ -316,7 +317,7 @@ class TreeConfig:
             return self.scorer
         return FixedScorer(self.scorer) if self.scorer in FIXED_SCORERS else LEARNED_SCORERS[self.scorer]()
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> PlainData:
         """The options as plain data; a scorer of the user's own is recorded as {"name": "custom"}."""
         data = {field.name: getattr(self, field.name) for field in fields(self)}
         for name, known in (("routing", ROUTINGS), ("scorer", LEARNED_SCORERS)):
@@ -327,7 +328,7 @@ class TreeConfig:
         return data
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any], scorer: Scorer | None = None) -> TreeConfig:
+    def from_dict(cls, data: Mapping[str, Value], scorer: Scorer | None = None) -> TreeConfig:
         """The options that `to_dict` wrote, with the scorer of the user's own if there was one.
 
         Raises:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from memorytree.results import Outline, OutlineNode, OutlineTerms
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 TERMS_PER_LEVEL = 5
 """Term lists have no levels: so many terms are shown for each level asked for."""
@@ -25,7 +28,7 @@ class Names(NamedTuple):
 
     n: int
     feature_name: Callable[[int], str | int]
-    chosen: Mapping[Any, str] | None
+    chosen: Mapping[str | int, str] | None
 
 
 class _Term(NamedTuple):
@@ -39,7 +42,7 @@ class _Term(NamedTuple):
         return f"x{self.importance:.2f}" if abs(self.importance - 1) > LEARNED else ""
 
 
-def draw(outline: Outline, ax: Any, depth: int, names: Names) -> Any:
+def draw(outline: Outline, ax: Axes | bool | None, depth: int, names: Names) -> str | Axes:
     """Draw an outline as text (`ax` is None), on matplotlib axes, or on new ones (`ax` is True)."""
     if isinstance(outline, OutlineTerms):
         terms = _commonest(outline, TERMS_PER_LEVEL * depth, names)
@@ -49,9 +52,9 @@ def draw(outline: Outline, ax: Any, depth: int, names: Names) -> Any:
     return _tree_as_text(outline) if ax is None else _tree_as_bars(outline, new_axes(ax, depth))
 
 
-def new_axes(ax: Any, rows: float) -> Any:
+def new_axes(ax: Axes | bool, rows: float) -> Axes:
     """The axes given, or new ones of a height for so many rows."""
-    if ax is not True:
+    if not isinstance(ax, bool):
         return ax
     import matplotlib.pyplot as plt
 
@@ -72,7 +75,7 @@ def _tree_as_text(root: OutlineNode) -> str:
     return "\n".join(lines)
 
 
-def _tree_as_bars(root: OutlineNode, ax: Any) -> Any:
+def _tree_as_bars(root: OutlineNode, ax: Axes) -> Axes:
     """A bar for each node, as wide as the memories below it, the darker the less evenly it splits them."""
     import matplotlib.pyplot as plt
 
@@ -116,13 +119,15 @@ def _terms_as_text(terms: list[_Term], n_terms: int, n: int) -> str:
     return "\n".join(lines)
 
 
-def _terms_as_bars(terms: list[_Term], n_terms: int, n: int, ax: Any) -> Any:
+def _terms_as_bars(terms: list[_Term], n_terms: int, n: int, ax: Axes) -> Axes:
+    from matplotlib.ticker import MaxNLocator
+
     bars = ax.barh(range(len(terms)), [term.memories for term in terms], height=0.8, color="#4c6a92")
     ax.bar_label(bars, [f"{term.memories:,} {term.learned}" for term in terms], padding=3, fontsize=9)
     ax.set_yticks(range(len(terms)), [term.name for term in terms])
     ax.invert_yaxis()
     ax.margins(x=0.12)
-    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
     ax.set_xlabel("memories")
     ax.set_title(f"{n:,} memories by {n_terms:,} terms. Behind x: what rewards made a term count.", fontsize=10)
     return ax

@@ -1,4 +1,4 @@
-"""Values as bytes and back: msgpack, extended by NumPy arrays, NumPy scalars and tuples. Nothing here writes or reads pickle."""
+"""Values as bytes and back: msgpack, extended by NumPy arrays, NumPy scalars and tuples. No pickle is written or read."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from memorytree.errors import UnsupportedValue
 
 Value: TypeAlias = Any
 """A value of the user's."""
+PlainData: TypeAlias = dict[str, Any]
+"""A state by name: numbers, strings, lists and dicts of these, and arrays."""
 
 ARRAY, SCALAR, TUPLE = 101, 102, 103  # msgpack extension types
 MAX_TUPLE_DEPTH = 32

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from memorytree.packing import Value
 from memorytree.receipts import Decision, Receipt
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ class Hit(NamedTuple):
     """
 
     id: int
-    value: Any
+    value: Value
     score: float
 
 
@@ -79,7 +80,7 @@ class Hits(Sequence[Hit]):
 
     __slots__ = ("ids", "origin", "scores", "values")
 
-    def __init__(self, ids: NDArray[np.int64], values: list[Any], scores: NDArray[np.float32], origin: QueryOrigin):
+    def __init__(self, ids: NDArray[np.int64], values: list[Value], scores: NDArray[np.float32], origin: QueryOrigin):
         self.ids = ids
         self.values = values
         self.scores = scores
@@ -130,7 +131,7 @@ class HitMatrix(Sequence[Hits]):
         self,
         ids: NDArray[np.int64],
         scores: NDArray[np.float32],
-        get: Callable[[int], Any],
+        get: Callable[[int], Value],
         origin: QueryOrigin,
     ):
         self.ids = ids
@@ -142,7 +143,7 @@ class HitMatrix(Sequence[Hits]):
         return len(self.ids)
 
     @property
-    def values(self) -> list[list[Any]]:
+    def values(self) -> list[list[Value]]:
         """The values, row by row, without padding; None for a memory that has been removed since the query."""
         return [[self.get(id) for id in row if id >= 0] for row in self.ids.tolist()]
 

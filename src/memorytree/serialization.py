@@ -7,15 +7,16 @@ import io
 import os
 import secrets
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 
+from memorytree.config import Scorer
 from memorytree.errors import DamagedFile, InvalidOption
 from memorytree.keys import AnyKeys, make_keys
-from memorytree.packing import pack, pack_all, unpack
+from memorytree.packing import PlainData, Value, pack, pack_all, unpack
 
 FORMAT = 1
 ARRAY = "array."
@@ -25,11 +26,11 @@ T_co = TypeVar("T_co", covariant=True)
 class FromState(Protocol[T_co]):
     """Makes a tree from a state, as `MemoryTree.from_state_dict` does."""
 
-    def __call__(self, state: Mapping[str, Any], *, scorer: Any = None, trusted: bool = False) -> T_co:
+    def __call__(self, state: Mapping[str, Value], *, scorer: Scorer | None = None, trusted: bool = False) -> T_co:
         """Make the tree."""
 
 
-def split_arrays(state: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def split_arrays(state: Mapping[str, Value]) -> tuple[PlainData, dict[str, np.ndarray]]:
     """A state of a tree, without values, as plain data and arrays by name."""
     plain = {name: part for name, part in state.items() if name not in ("values", "groups", "index")}
     if "index" not in state:
@@ -37,7 +38,7 @@ def split_arrays(state: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, np
     return plain, {"groups": state["groups"], **{f"index.{name}": array for name, array in state["index"].items()}}
 
 
-def join_arrays(plain: Mapping[str, Any], arrays: Mapping[str, np.ndarray], values: dict[int, Any]) -> dict[str, Any]:
+def join_arrays(plain: Mapping[str, Value], arrays: Mapping[str, np.ndarray], values: dict[int, Value]) -> PlainData:
     """The state of a tree from what `split_arrays` returned, and values by id."""
     state = {**plain, "values": values}
     if arrays:
@@ -46,13 +47,13 @@ def join_arrays(plain: Mapping[str, Any], arrays: Mapping[str, np.ndarray], valu
     return state
 
 
-def restore_keys(description: Sequence[Any]) -> AnyKeys:
+def restore_keys(description: tuple[str, int, list[str | int] | None]) -> AnyKeys:
     """The keys of a tree from (kind, dimension, vocabulary)."""
     kind, dimension, vocabulary = description
     return make_keys(kind, dimension, vocabulary)
 
 
-def save(state: dict[str, Any], path: str | os.PathLike[str], encode: Callable[[Any], Any] | None) -> None:
+def save(state: PlainData, path: str | os.PathLike[str], encode: Callable[[Value], Value] | None) -> None:
     """Write the state of a tree to a new file beside `path`, which is then renamed."""
     ids = np.array(list(state["values"]), np.int64)
     values = pack_all(state["values"].values(), encode)
@@ -77,7 +78,10 @@ def save(state: dict[str, Any], path: str | os.PathLike[str], encode: Callable[[
 
 
 def load(
-    from_state: FromState[T_co], path: str | os.PathLike[str], decode: Callable[[Any], Any] | None, scorer: Any = None
+    from_state: FromState[T_co],
+    path: str | os.PathLike[str],
+    decode: Callable[[Value], Value] | None,
+    scorer: Scorer | None = None,
 ) -> T_co:
     """The tree that `save` wrote.
 

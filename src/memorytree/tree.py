@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 from threading import Lock
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import numpy as np
 
@@ -23,9 +23,10 @@ from memorytree.errors import InvalidKey, InvalidOption, InvalidReceipt, Unknown
 from memorytree.index import base
 from memorytree.index.base import IdLists, Index, QueryRequest, QueryResult, RewardBatch
 from memorytree.index.factory import make_index
-from memorytree.keys import AnyKeys, keys_for
+from memorytree.keys import AnyKeys, EncodedKey, UserKey, keys_for
 from memorytree.learning.reward_groups import RewardGroups
 from memorytree.locks import ReadersWriterLock
+from memorytree.packing import PlainData, Value
 from memorytree.progress import track
 from memorytree.receipts import Decision, Receipt, decision_rows
 from memorytree.results import (
@@ -39,6 +40,9 @@ from memorytree.results import (
     RewardResult,
     Stats,
 )  # fmt: skip
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 ROWS_PER_LOCK = 1024
 """Rows of a batch that are written before waiting readers get the lock."""
@@ -101,11 +105,11 @@ class MemoryTree:
         seed: int | None = None,
     ):
         self.config = TreeConfig(routing, scorer, trees, balance, leaf_factor, reroutes, center, capacity, seed)
-        self.on_remove: Callable[[int, Any], None] | None = None
+        self.on_remove: Callable[[int, Value], None] | None = None
         """Called with the id and the value of every memory that is removed, also for lack of capacity."""
         self._keys: AnyKeys | None = None  # None before the first key
         self._index: Index | None = None
-        self._values: dict[int, Any] = {}
+        self._values: dict[int, Value] = {}
         self._groups = RewardGroups()  # memories that were rewarded together
         self._labels: dict[str | int, int] = {}  # labels as numbers
         self._lock = ReadersWriterLock()
@@ -131,11 +135,11 @@ class MemoryTree:
         with self._lock.reading():
             return iter(list(self._values))
 
-    def __getitem__(self, id: int) -> Any:
+    def __getitem__(self, id: int) -> Value:
         """The value of a memory; `UnknownId` if there is none."""
         return self._values[self._known_id(id)]
 
-    def get(self, id: int, default: Any = None) -> Any:
+    def get(self, id: int, default: Value = None) -> Value:
         """The value of a memory, or a default.
 
         >>> tree = MemoryTree(seed=0)
@@ -144,7 +148,7 @@ class MemoryTree:
         """
         return self._values[id] if id in self else default
 
-    def get_many(self, ids: Iterable[int], default: Any = None) -> list[Any]:
+    def get_many(self, ids: Iterable[int], default: Value = None) -> list[Value]:
         """The values of several memories, a default where there is none.
 
         >>> tree = MemoryTree(seed=0)
@@ -154,7 +158,7 @@ class MemoryTree:
         """
         return [self.get(id, default) for id in arguments.check_list(ids)]
 
-    def key(self, id: int) -> Any:
+    def key(self, id: int) -> UserKey:
         """The key of a memory, in the form in which keys are given.
 
         Raises:
@@ -194,10 +198,11 @@ class MemoryTree:
         """The index that holds the keys; None before the first key."""
         return self._index
 
-    def _known_id(self, id: Any) -> int:
+    def _known_id(self, id: object) -> int:
         """An id that a memory has."""
         if id not in self:
             raise UnknownId(f"no memory has the id {id!r}; ids are integers that insert returned or was given")
+        assert isinstance(id, int | np.integer)
         return int(id)
 
     def _known_index(self) -> tuple[AnyKeys, Index]:
@@ -248,11 +253,11 @@ class MemoryTree:
 
     def insert(
         self,
-        x: Any,
-        value: Any,
+        x: object,
+        value: Value,
         *,
         id: int | None = None,
-        features: Any = None,
+        features: object = None,
         label: str | int | None = None,
     ) -> int:
         """Store a memory.
@@ -288,11 +293,11 @@ class MemoryTree:
 
     def insert_many(
         self,
-        X: Any,
-        values: Iterable[Any],
+        X: object,
+        values: Iterable[Value],
         *,
         ids: Sequence[int] | np.ndarray | None = None,
-        features: Any = None,
+        features: object = None,
         labels: Iterable[str | int | None] | None = None,
         progress: bool = False,
     ) -> np.ndarray:
@@ -334,7 +339,7 @@ class MemoryTree:
                 start = stop
         return new_ids
 
-    def _check_features(self, index: Index, features: Any, n: int) -> np.ndarray | None:
+    def _check_features(self, index: Index, features: object, n: int) -> np.ndarray | None:
         """Features of n values as a matrix that the index can use."""
         if features is None:
             return None
@@ -347,7 +352,7 @@ class MemoryTree:
         into: tuple[AnyKeys, Index],
         batch: base.KeyBatch,
         ids: np.ndarray,
-        values: list[Any],
+        values: list[Value],
         rows: tuple[int, int],
     ) -> None:
         """Insert some rows of a checked batch, and their values."""
@@ -393,13 +398,13 @@ class MemoryTree:
     @classmethod
     def build(
         cls,
-        X: Any,
-        values: Iterable[Any],
+        X: object,
+        values: Iterable[Value],
         *,
         ids: Sequence[int] | np.ndarray | None = None,
-        features: Any = None,
+        features: object = None,
         labels: Iterable[str | int | None] | None = None,
-        **options: Any,
+        **options: Value,
     ) -> Self:
         """Make a tree of a whole batch, top-down, so that it is balanced from the start.
 
@@ -418,11 +423,11 @@ class MemoryTree:
 
     def fill(
         self,
-        X: Any,
-        values: Iterable[Any],
+        X: object,
+        values: Iterable[Value],
         *,
         ids: Sequence[int] | np.ndarray | None = None,
-        features: Any = None,
+        features: object = None,
         labels: Iterable[str | int | None] | None = None,
     ) -> Self:
         """Store a whole batch in this empty tree, top-down; see `build`.
@@ -489,7 +494,7 @@ class MemoryTree:
 
     # ---- rewards
 
-    def reward(self, hits: Hits | Receipt | str, rewards: Any) -> RewardResult:
+    def reward(self, hits: Hits | Receipt | str, rewards: object) -> RewardResult:
         """Report how useful the hits of a query were.
 
         Args:
@@ -522,7 +527,7 @@ class MemoryTree:
             batch = RewardBatch(self._keys.decode(encoded), ids[None], given[None], decision_rows([decision]))
             return self._learn(batch)
 
-    def reward_many(self, hits: HitMatrix, rewards: Any) -> RewardResult:
+    def reward_many(self, hits: HitMatrix, rewards: object) -> RewardResult:
         """Report rewards for a batch of queries.
 
         Args:
@@ -550,7 +555,7 @@ class MemoryTree:
             decisions = decisions if len(decisions) else base.blank_decisions(len(hits))
             return self._learn(RewardBatch(keys.decode_many(encoded), hits.ids, given, decisions))
 
-    def reward_queries(self, X: Any, ids: np.ndarray, rewards: np.ndarray, decisions: np.ndarray) -> RewardResult:
+    def reward_queries(self, X: object, ids: np.ndarray, rewards: np.ndarray, decisions: np.ndarray) -> RewardResult:
         """Learn from rewards for queries that are given by their keys.
 
         Args:
@@ -563,7 +568,7 @@ class MemoryTree:
             keys, _ = self._known_index()
             return self._learn(RewardBatch(keys.batch(X, adding=True)[0], ids, rewards, decisions))
 
-    def _query_of(self, hits: Hits | Receipt | str) -> tuple[Any, np.ndarray, Decision]:
+    def _query_of(self, hits: Hits | Receipt | str) -> tuple[EncodedKey, np.ndarray, Decision]:
         """(encoded key, ids, decision) of a query."""
         if isinstance(hits, Hits):
             if hits.origin.keys is not self._keys:
@@ -647,7 +652,7 @@ class MemoryTree:
 
     def query(
         self,
-        x: Any,
+        x: object,
         k: int = 1,
         *,
         explore: float = 0.0,
@@ -712,13 +717,13 @@ class MemoryTree:
         decision = Decision(*decisions[0].tolist()) if len(decisions) else Decision()
         return Hits(ids, values, scores, QueryOrigin(keys, keys.encode(x, row), decision))
 
-    def check_beam(self, beam: Any) -> int:
+    def check_beam(self, beam: object) -> int:
         """A beam that this tree can search with; otherwise `InvalidOption`."""
         return arguments.check_int("beam", beam, 1 if self._index is None else self._index.min_beam)
 
     def query_many(
         self,
-        X: Any,
+        X: object,
         k: int = 1,
         *,
         explore: float = 0.0,
@@ -773,7 +778,7 @@ class MemoryTree:
         origin = QueryOrigin(keys, keys.encode_many(X, batch), result.decisions)
         return HitMatrix(result.ids, result.scores, self.get, origin)
 
-    def score(self, x: Any, ids: Iterable[int]) -> np.ndarray:
+    def score(self, x: object, ids: Iterable[int]) -> np.ndarray:
         """How well given memories fit a key, whatever routing would find.
 
         Args:
@@ -819,7 +824,7 @@ class MemoryTree:
         with self._lock.reading():
             return Stats() if self._index is None else self._index.stats()
 
-    def explain(self, x: Any, k: int = 5, *, beam: int = 1) -> Explanation:
+    def explain(self, x: object, k: int = 5, *, beam: int = 1) -> Explanation:
         """Why a query returns what it does: the path to the first leaf, and what contributes to the scores of the hits.
 
         Args:
@@ -846,7 +851,9 @@ class MemoryTree:
                 candidates.append(ExplainedHit(Hit(hit.id, self._values[hit.id], hit.score), parts))
         return Explanation(path.steps, path.leaf, path.n_scored, tuple(candidates), path.searched_neighbours)
 
-    def plot(self, ax: Any = None, *, depth: int = 4, names: Mapping[Any, str] | None = None) -> Any:
+    def plot(
+        self, ax: Axes | bool | None = None, *, depth: int = 4, names: Mapping[str | int, str] | None = None
+    ) -> str | Axes:
         """A picture of the tree: as text, or with matplotlib.
 
         Args:
@@ -869,7 +876,7 @@ class MemoryTree:
 
     # ---- files
 
-    def save(self, path: str | os.PathLike[str], *, encode: Callable[[Any], Any] | None = None) -> None:
+    def save(self, path: str | os.PathLike[str], *, encode: Callable[[Value], Value] | None = None) -> None:
         """Write the tree to a file, completely or not at all.
 
         Args:
@@ -884,7 +891,7 @@ class MemoryTree:
 
     @classmethod
     def load(
-        cls, path: str | os.PathLike[str], *, decode: Callable[[Any], Any] | None = None, scorer: Scorer | None = None
+        cls, path: str | os.PathLike[str], *, decode: Callable[[Value], Value] | None = None, scorer: Scorer | None = None
     ) -> Self:
         """The tree that `save` wrote; it continues exactly as the saved one would have.
 
@@ -905,10 +912,10 @@ class MemoryTree:
         """
         return serialization.load(cls.from_state_dict, path, decode, scorer)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> PlainData:
         """The complete state as plain data and arrays; values are the caller's own objects."""
         with self._lock.reading():
-            state: dict[str, Any] = {
+            state: PlainData = {
                 "config": self.config.to_dict(),
                 "values": dict(self._values),
                 "labels": [label.item() if isinstance(label, np.generic) else label for label in self._labels],
@@ -922,7 +929,7 @@ class MemoryTree:
             }
 
     @classmethod
-    def from_state_dict(cls, state: Mapping[str, Any], *, scorer: Scorer | None = None, trusted: bool = False) -> Self:
+    def from_state_dict(cls, state: Mapping[str, Value], *, scorer: Scorer | None = None, trusted: bool = False) -> Self:
         """The tree of a state.
 
         Args:
@@ -938,7 +945,7 @@ class MemoryTree:
         tree.load_state_dict(state, trusted=trusted)
         return tree
 
-    def load_state_dict(self, state: Mapping[str, Any], *, trusted: bool = False) -> None:
+    def load_state_dict(self, state: Mapping[str, Value], *, trusted: bool = False) -> None:
         """Replace the contents of this tree, which has the options of the state; see `from_state_dict`."""
         keys, index, groups = None, None, RewardGroups()
         if "index" in state:
@@ -961,16 +968,16 @@ class MemoryTree:
             if self._index is not None:
                 self._index.check()
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> PlainData:
         return {**self.state_dict(), "scorer": self.config.scorer}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: PlainData) -> None:
         scorer = state.pop("scorer")
         is_custom = state["config"]["scorer"] == {"name": "custom"}
         self.__dict__ = self.from_state_dict(state, scorer=scorer if is_custom else None).__dict__
 
 
-def _check_values(values: Mapping[int, Any], index: Index | None) -> None:
+def _check_values(values: Mapping[int, Value], index: Index | None) -> None:
     """Raise ValueError unless the ids of values and those of an index are the same."""
     if set(values) != set([] if index is None else index.stored_ids().tolist()):
         raise ValueError("contradictory state: values and keys belong to different memories")

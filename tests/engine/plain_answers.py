@@ -1,32 +1,21 @@
-"""Prints the answers of small trees as JSON; tests run it with and without the environment variable MEMORYTREE_PLAIN_NUMBA."""
+"""Print the answers of a small tree as JSON; run with and without the environment variable MEMORYTREE_PLAIN_NUMBA."""
 
 import json
 
 import numpy as np
-import scipy.sparse
 
 from memorytree import MemoryTree
 
-CASES = {
-    "graph": ({"routing": "neighbours"}, False),
-}
-
 
 def answers():
-    """Return for each case the ids and scores of some queries."""
-    rng = np.random.default_rng(0)
-    dense = rng.normal(size=(300, 16)).astype(np.float32)
-    sparse = scipy.sparse.csr_matrix(np.abs(dense) * (rng.random(dense.shape) < 0.4))
-    found = {}
-    for name, (options, is_sparse) in CASES.items():
-        X = sparse if is_sparse else dense
-        tree = MemoryTree(seed=1, **options)
-        tree.insert_many(X, range(300))
-        for id in range(0, 60, 2):
-            tree.remove(id)
-        hits = tree.query_many(X[:50], 5, beam=4)
-        found[name] = [hits.ids.tolist(), hits.scores.astype(float).tolist()]
-    return found
+    """The ids and scores of some queries. A graph uses every private interface: helpers, `blank`, `copy_run`, `prefetch`."""
+    X = np.random.default_rng(0).normal(size=(300, 16)).astype(np.float32)
+    tree = MemoryTree(seed=1, routing="graph")
+    tree.insert_many(X, range(300))
+    for id in range(0, 60, 2):
+        tree.remove(id)
+    hits = tree.query_many(X[:50], 5, beam=4)
+    return [hits.ids.tolist(), hits.scores.astype(float).tolist()]
 
 
 if __name__ == "__main__":

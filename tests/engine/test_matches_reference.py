@@ -1,7 +1,7 @@
-"""The engine against the paper in plain Python: the same operations with the same chance give the same tree, exactly.
+"""The engine matches the paper in plain Python: equal operations and random numbers give equal trees.
 
 The learner is a perceptron with dyadic steps on small dyadic keys, so that float32 and Python's floats both compute
-without rounding and every path, leaf, weight and answer must agree to the last bit.
+without rounding, and every path, leaf, weight and answer must be equal to the bit.
 """
 
 import numpy as np
@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from memorytree import MemoryTree
-from memorytree.checks import check_tree
+from memorytree.config import PaperRouting
 from memorytree.engine.arrays import COUNT, LEFT, MISTAKES, RIGHT, ROOT, START, UPDATES
 from memorytree.engine.sparse import BIAS, FEATURE, THRESHOLD, WEIGHT
 from memorytree.reference import CONSTANT, Perceptron, ReferenceTree, Side
-from memorytree.routing import paper
-from tests.reference_rng import Splitmix, tie
+from tests.engine.reference_rng import Splitmix, tie
 
 DIMENSION = 3
 STEP = 0.5
@@ -26,10 +25,10 @@ sparse_keys = st.dictionaries(st.sampled_from("abcdef"), weights.filter(bool), m
 rewards = st.none() | st.sampled_from([0.0, 0.25, 1.0])
 
 
-def twins(keys):
-    """A machine that drives both trees with keys drawn from here."""
+def comparison(keys):
+    """A state machine that applies the same operations to both trees, with keys drawn from `keys`."""
 
-    class Twins(RuleBasedStateMachine):
+    class Comparison(RuleBasedStateMachine):
         """One tree in the engine, one in the reference, and a dictionary of what should be stored."""
 
         @initialize(
@@ -38,10 +37,10 @@ def twins(keys):
             leaf_factor=st.sampled_from([0.5, 1, 4]),
             reroutes=st.sampled_from([0, 1, 5]),
         )
-        def plant(self, seed, balance, leaf_factor, reroutes):
+        def make_trees(self, seed, balance, leaf_factor, reroutes):
             self.number_of = {}
-            settings = {"leaf_factor": leaf_factor, "reroutes": reroutes, "seed": seed}
-            self.tree = MemoryTree(routing=paper(balance=balance, rate=STEP, exact=True), **settings)
+            options = {"leaf_factor": leaf_factor, "reroutes": reroutes, "seed": seed}
+            self.tree = MemoryTree(routing=PaperRouting(balance=balance, rate=STEP, exact=True), **options)
             self.reference = ReferenceTree(
                 lambda: Perceptron(step=STEP),
                 balance=balance,
@@ -52,7 +51,7 @@ def twins(keys):
             )
             self.seed = seed
             self.stored = {}
-            self.asked = []
+            self.queries = []
 
         def number(self, x):
             """Number the features of a mapping as the engine does: key by key, in order of their names."""
@@ -106,54 +105,54 @@ def twins(keys):
         def query(self, x, k, explore, draw):
             assume(self.stored)
             if isinstance(x, dict) and not set(x) <= set(self.number_of):
-                return  # names never stored have numbers of the engine's own choice
-            hits = self.tree.query(x, k, explore=explore, draw=draw)
+                return  # the engine chooses the numbers of names that were never stored
+            hits = self.tree.query(x, k, explore=explore, exploration_seed=draw)
             triple, memories = self.reference.query(x, k, explore=explore, random=Splitmix(self.seed, draw))
-            assert hits.ids == [memory.id for memory in memories]
+            assert hits.ids.tolist() == [memory.id for memory in memories]
             scores = [self.reference.scorer.score(x, memory) for memory in memories]
-            assert hits.scores == pytest.approx(scores, rel=1e-6)
+            assert hits.scores.tolist() == pytest.approx(scores, rel=1e-6)
             receipt = hits.receipt
             assert receipt.branch == ("exploit" if triple is None else "leaf" if triple[1] is None else "node")
             if receipt.branch == "node":
-                assert receipt.action == ("right" if triple[1] is Side.RIGHT else "left")
-            assert len(receipt.path) == len(self.reference.path(x).steps)
-            self.asked.append((x, hits, triple, memories))
+                assert receipt.decision.action == (triple[1] is Side.RIGHT)
+            assert len(self.tree.explain(x).steps) == len(self.reference.path(x).steps)
+            self.queries.append((x, hits, triple, memories))
 
         @rule(which=st.integers(0, 10**6), given=st.lists(rewards, min_size=12, max_size=12))
-        def update(self, which, given):
-            assume(self.asked)
-            x, hits, triple, memories = self.asked.pop(which % len(self.asked))
+        def reward(self, which, given):
+            assume(self.queries)
+            x, hits, triple, memories = self.queries.pop(which % len(self.queries))
             rewarded = [(m, r) for m, r in zip(memories, given, strict=False) if r is not None]
             skipped = self.reference.update(x, rewarded, triple)
-            assert self.tree.update(hits, given[: len(hits)]).skipped == skipped
+            assert self.tree.reward(hits, given[: len(hits)]).skipped == skipped
 
         @invariant()
-        def agree(self):
-            check_tree(self.tree)
+        def trees_are_equal(self):
+            self.tree.check()
             self.reference.check()
             assert sorted(self.tree) == sorted(self.stored)
-            if self.tree._core is None:
+            if self.tree.index is None:
                 return
-            arrays = self.tree._core.arrays()
+            arrays = self.tree.index.arrays()
             assert arrays["row_ids"][: len(self.tree)].tolist() == [memory.id for memory in self.reference.memories]
-            self.compare(arrays, int(self.tree._core.counters[ROOT]), self.reference.root)
+            self.compare(arrays, int(self.tree.index.counters[ROOT]), self.reference.root)
 
-        def compare(self, arrays, node, twin):
+        def compare(self, arrays, node, expected):
             row = arrays["nodes"][node]
-            assert row[COUNT] == twin.n
-            assert (row[LEFT] < 0) == twin.is_leaf
-            if twin.is_leaf:
+            assert row[COUNT] == expected.n
+            assert (row[LEFT] < 0) == expected.is_leaf
+            if expected.is_leaf:
                 rows = arrays["slots"][row[START] : row[START] + row[COUNT]]
-                assert arrays["row_ids"][rows].tolist() == [memory.id for memory in twin.memories]
+                assert arrays["row_ids"][rows].tolist() == [memory.id for memory in expected.memories]
                 return
-            assert (row[UPDATES], row[MISTAKES]) == (twin.updates, twin.mistakes)
-            self.compare_routers(arrays, node, twin)
-            self.compare(arrays, row[LEFT], twin.left)
-            self.compare(arrays, row[RIGHT], twin.right)
+            assert (row[UPDATES], row[MISTAKES]) == (expected.updates, expected.mistakes)
+            self.compare_routers(arrays, node, expected)
+            self.compare(arrays, row[LEFT], expected.left)
+            self.compare(arrays, row[RIGHT], expected.right)
 
-        def compare_routers(self, arrays, node, twin):
-            learned = {name: weight for name, weight in twin.learner.weights.items() if weight and name != CONSTANT}
-            bias = twin.learner.weights.get(CONSTANT, 0.0)
+        def compare_routers(self, arrays, node, expected):
+            learned = {name: weight for name, weight in expected.learner.weights.items() if weight and name != CONSTANT}
+            bias = expected.learner.weights.get(CONSTANT, 0.0)
             if "routers" in arrays:
                 *router, engine_bias, threshold, _ = arrays["routers"][node].tolist()
                 weights = {j: weight for j, weight in enumerate(router) if weight}
@@ -164,7 +163,7 @@ def twins(keys):
                 table = arrays["table_words"][first : first + size]
                 entries = zip(table[:, FEATURE].tolist(), table.view(np.float32)[:, WEIGHT].tolist(), strict=True)
                 weights = {names[f]: w for f, w in entries if f >= 0 and w}
-            assert (weights, engine_bias, threshold) == (learned, bias, twin.threshold)
+            assert (weights, engine_bias, threshold) == (learned, bias, expected.threshold)
 
         def teardown(self):
             if getattr(self, "stored", None):
@@ -172,11 +171,11 @@ def twins(keys):
                     key = self.tree.key(id)
                     assert key == x if isinstance(x, dict) else np.array_equal(key, x)
 
-    return Twins
+    return Comparison
 
 
 def case_for(keys):
-    case = twins(keys).TestCase
+    case = comparison(keys).TestCase
     case.settings = settings(max_examples=25, stateful_step_count=30)
     return pytest.mark.boundscheck(case)
 

@@ -1,4 +1,4 @@
-"""Private uses of Numba: reference counts are removed only where they are not needed, and plain Numba gives equal answers."""
+"""Private uses of Numba: reference counts are removed only where that is safe, and plain Numba gives equal answers."""
 
 import gc
 import json
@@ -12,7 +12,7 @@ import scipy.sparse
 from numba import njit
 from numba.core.runtime import _nrt_python, rtsys
 
-from memorytree import MemoryForest, MemoryTree
+from memorytree import MemoryTree
 from memorytree.engine.jit import OPTIONS, helper, kernel
 from memorytree.engine.numba_private import COUNTING, PLAIN
 from tests.engine import plain_answers
@@ -93,46 +93,45 @@ def test_owning_helper_counts_references(function):
     assert counts_references(function)
 
 
-def run_all_operations(kind, X, options, trees):
-    tree = kind(seed=1, **({"trees": 2} if trees else {}), **options)
+def run_all_operations(X, options):
+    tree = MemoryTree(seed=1, **options)
     tree.insert_many(X, list(range(X.shape[0])))
     for beam in (1, 4):
         hits = tree.query_many(X[:40], 5, beam=beam, explore=0.3)
-        tree.update_many(hits, np.where(hits.ids % 3 == 0, 1.0, 0.0))
+        tree.reward_many(hits, np.where(hits.ids % 3 == 0, 1.0, 0.0))
     tree.query(X[0], 3, exclude=[0])
     for id in list(tree)[:60]:
         tree.remove(id)
     tree.insert_many(X[:60], list(range(60)))
-    tree.learn()
+    tree.refit()
     tree.sweep()
 
 
 @pytest.mark.parametrize(
-    ("options", "sparse", "trees"),
+    ("options", "sparse"),
     [
-        ({}, False, False),
-        ({}, False, True),
-        ({"routing": "paper"}, False, False),
-        ({"routing": "paper", "scorer": "linear"}, False, False),
-        ({"scorer": "metric"}, False, False),
-        ({"capacity": 150}, False, False),
-        ({}, True, False),
-        ({"scorer": "tfidf"}, True, False),
-        ({"routing": "paper", "scorer": "cosine"}, True, False),
-        ({"routing": "paper", "scorer": "linear"}, True, False),
+        ({}, False),
+        ({"trees": 2}, False),
+        ({"routing": "graph"}, False),
+        ({"routing": "paper"}, False),
+        ({"routing": "paper", "scorer": "linear"}, False),
+        ({"scorer": "metric"}, False),
+        ({"capacity": 150}, False),
+        ({}, True),
+        ({"scorer": "tfidf"}, True),
+        ({"routing": "paper", "scorer": "cosine"}, True),
+        ({"routing": "paper", "scorer": "linear"}, True),
     ],
 )
-def test_every_array_is_freed_once(options, sparse, trees):
-    rng = np.random.default_rng(0)
+def test_every_array_is_freed_once(options, sparse, rng):
     X = rng.normal(size=(400, 12)).astype(np.float32)
     X = scipy.sparse.csr_matrix(X * (rng.random(X.shape) < 0.4)) if sparse else X
-    kind = MemoryForest if trees else MemoryTree
-    run_all_operations(kind, X, options, trees)  # compiles, and allocates what is kept for the life of the process
+    run_all_operations(X, options)  # compiles, and allocates what is kept for the life of the process
     _nrt_python.memsys_enable_stats()
     try:
         gc.collect()
         before = rtsys.get_allocation_stats()
-        run_all_operations(kind, X, options, trees)
+        run_all_operations(X, options)
         gc.collect()
         after = rtsys.get_allocation_stats()
     finally:

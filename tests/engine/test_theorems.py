@@ -1,4 +1,4 @@
-"""The paper's theorems on live trees of the engine, where their premises hold."""
+"""The paper's theorems on trees of the engine, where their premises hold."""
 
 import math
 
@@ -10,6 +10,7 @@ from memorytree import MemoryTree
 from memorytree.engine.arrays import COUNT, LEFT, MISTAKES, NODES, RIGHT, ROOT, UPDATES
 
 BALANCES = [0.3, 0.9, 1.0]
+ACTION_PROBABILITY = 0.5
 
 
 def stream(kind, n=4000):
@@ -20,9 +21,11 @@ def stream(kind, n=4000):
     return np.sort(X, axis=0) if kind == "sorted" else X
 
 
-def inner_nodes(tree):
-    nodes = tree._core.arrays()["nodes"][: tree._core.counters[NODES]]
-    level, depth = np.array([tree._core.counters[ROOT]]), 0
+def internal_nodes(tree):
+    """(memories left, memories right, updates, mistakes, depth) of every internal node."""
+    counters = tree.index.counters
+    nodes = tree.index.arrays()["nodes"][: counters[NODES]]
+    level, depth = np.array([counters[ROOT]]), 0
     while len(level):
         for node in level[nodes[level, LEFT] >= 0]:
             left, right = int(nodes[nodes[node, LEFT], COUNT]), int(nodes[nodes[node, RIGHT], COUNT])
@@ -31,7 +34,7 @@ def inner_nodes(tree):
         level, depth = np.concatenate([nodes[inner, LEFT], nodes[inner, RIGHT]]), depth + 1
 
 
-def planted(kind, balance):
+def filled(kind, balance):
     tree = MemoryTree(routing="paper", balance=balance, reroutes=0, seed=0)
     X = stream(kind)
     tree.insert_many(X, range(X.shape[0]))
@@ -40,32 +43,32 @@ def planted(kind, balance):
 
 @pytest.mark.parametrize("kind", ["random", "sorted", "sparse"])
 @pytest.mark.parametrize("balance", BALANCES)
-def test_every_router_keeps_the_partition_bound(kind, balance):
-    """Theorem 1 with p measured as it is defined, inserts only, no reroutes."""
-    tree = planted(kind, balance)
-    seen = 0
-    for left, right, updates, mistakes, _ in inner_nodes(tree):
+def test_every_router_keeps_the_bound_of_theorem_1(kind, balance):
+    """p is the measured error of the router; insertions only, no reroutes."""
+    tree = filled(kind, balance)
+    checked = 0
+    for left, right, updates, mistakes, _ in internal_nodes(tree):
         assert left + right == updates
         p = mistakes / updates
         share = (1 - p) / (1 + math.exp((1 - balance) / balance)) - 1 / updates
         assert min(left, right) / updates >= share - 1e-12
-        seen += 1
-    assert seen > 50
+        checked += 1
+    assert checked > 50
 
 
 @pytest.mark.parametrize("kind", ["random", "sorted", "sparse"])
-def test_depth_stays_below_the_lemma(kind):
+def test_depth_is_at_most_k_log_t(kind):
     """A tree whose nodes are all K-partitions has depth at most K log T."""
-    tree = planted(kind, 0.9)
-    nodes = list(inner_nodes(tree))
+    tree = filled(kind, 0.9)
+    nodes = list(internal_nodes(tree))
     k = max((left + right) / min(left, right) for left, right, *_ in nodes)
     assert max(depth for *_, depth in nodes) <= k * math.log(len(tree))
 
 
 @pytest.mark.parametrize("routing", ["paper", "principal"])
 @pytest.mark.parametrize("kind", ["random", "sparse"])
-def test_a_memory_is_found_right_after_it_was_inserted(routing, kind):
-    """The lemma of self-consistency: no reroutes in between, unique keys."""
+def test_memory_is_found_right_after_insertion(routing, kind):
+    """The lemma of self-consistency, for unique keys without reroutes."""
     tree = MemoryTree(routing=routing, reroutes=0, seed=0)
     X = stream(kind, 1500)
     for i in range(X.shape[0]):
@@ -76,7 +79,7 @@ def test_a_memory_is_found_right_after_it_was_inserted(routing, kind):
 
 @pytest.mark.parametrize("routing", ["paper", "principal"])
 @pytest.mark.parametrize("kind", ["random", "sorted", "sparse"])
-def test_after_a_sweep_every_memory_is_found(routing, kind):
+def test_every_memory_is_found_after_a_sweep(routing, kind):
     tree = MemoryTree(routing=routing, seed=0)
     X = stream(kind)
     tree.insert_many(X, range(X.shape[0]))
@@ -85,9 +88,7 @@ def test_after_a_sweep_every_memory_is_found(routing, kind):
 
 
 @pytest.mark.parametrize("routing", ["paper", "principal"])
-def test_storage_grows_in_proportion(routing):
-    """O(T): the bytes a memory takes stay the same while there are ever more of them."""
-    rng = np.random.default_rng(0)
+def test_storage_is_linear_in_the_number_of_memories(routing, rng):
     tree = MemoryTree(routing=routing, seed=0)
     share = []
     for _ in range(5):
@@ -99,9 +100,8 @@ def test_storage_grows_in_proportion(routing):
     assert max(share[1:]) <= 1.5 * share[0]
 
 
-def test_the_estimate_of_update_is_unbiased():
+def test_reward_estimate_is_unbiased(rng):
     """Over the two equally likely actions, r / p * (1(right) - 1(left)) averages to the difference of the rewards."""
-    rng = np.random.default_rng(0)
     tree = MemoryTree(routing="paper", reroutes=0, seed=3)
     X = rng.normal(size=(300, 4)).astype(np.float32)
     tree.insert_many(X, range(300))
@@ -109,13 +109,13 @@ def test_the_estimate_of_update_is_unbiased():
     reward_of = {id: (id % 7) / 7 for id in range(300)}
     seen = {}
     for draw in range(4000):
-        hits = tree.query(x, explore=1.0, draw=draw)
+        hits = tree.query(x, explore=1.0, exploration_seed=draw)
         receipt = hits.receipt
         if receipt.branch == "node":
             reward = reward_of[hits[0].id]
-            sign = 1 if receipt.action == "right" else -1
-            seen.setdefault(receipt.explored, []).append((sign, reward, sign * reward / receipt.probability))
-    assert len(seen) == len(hits.receipt.path)
+            sign = 1 if receipt.decision.action else -1
+            seen.setdefault(receipt.decision.node, []).append((sign, reward, sign * reward / ACTION_PROBABILITY))
+    assert len(seen) == len(tree.explain(x).steps)
     for draws in seen.values():
         rewards = {sign: {reward for s, reward, _ in draws if s == sign} for sign in (-1, 1)}
         assert len(rewards[-1]) == len(rewards[1]) == 1

@@ -32,21 +32,21 @@ def river_logistic():
     return RiverLearner(LogisticRegression())
 
 
-class Spy:
-    """A router that sends the first feature's positive values right and writes down what it is taught."""
+class RecordingRouter:
+    """A router that sends positive values of the first feature right, and records its updates."""
 
     def __init__(self):
-        self.taught = []
+        self.updates = []
 
     def predict(self, x):
         return float(x[0])
 
     def update(self, x, y, weight=1.0):
-        self.taught.append(y * weight)
+        self.updates.append(y * weight)
 
 
-class Constant:
-    """A router that learns nothing and tells nothing apart."""
+class ConstantRouter:
+    """A router that does not learn and separates nothing."""
 
     def predict(self, x):
         return 0.0
@@ -55,15 +55,15 @@ class Constant:
         pass
 
 
-class Leftist(Spy):
-    """A router that knows the keys apart but sends them all left, until a threshold is set."""
+class LeftRouter(RecordingRouter):
+    """A router that orders the keys but sends them all left, until a threshold is set."""
 
     def predict(self, x):
         return float(x[0]) - 1000.0
 
 
-class Script:
-    """Draws that are written down in advance."""
+class ScriptedRandom:
+    """Random numbers from a list."""
 
     def __init__(self, *draws):
         self.draws = list(draws)
@@ -78,16 +78,16 @@ class Script:
 
 
 class TableScorer:
-    """Scores by a table and writes down what it is taught."""
+    """Scores by a table, and records its updates."""
 
     def __init__(self):
-        self.table, self.taught = {}, []
+        self.table, self.updates = {}, []
 
     def score(self, x, memory):
         return self.table.get(memory.id, 0.0)
 
     def update(self, x, memory, reward):
-        self.taught.append((memory.id, reward))
+        self.updates.append((memory.id, reward))
 
 
 LEARNERS = {"adagrad": AdagradLinear, "perceptron": Perceptron, "sgd": sgd, "river": river_logistic}
@@ -99,7 +99,7 @@ dense_keys = st.lists(numbers, min_size=3, max_size=3).map(np.array)
 sparse_keys = st.dictionaries(st.sampled_from("abcdef"), numbers.filter(bool), min_size=1, max_size=4)
 KEYS = {"dense": dense_keys, "sparse": sparse_keys}
 PAIRS = [("dense", name) for name in DENSE_LEARNERS] + [("sparse", name) for name in SPARSE_LEARNERS]
-BOUND_LEARNERS = {"adagrad": AdagradLinear, "perceptron": Perceptron, "sgd": sgd, "unteachable": Spy}
+BOUND_LEARNERS = {"adagrad": AdagradLinear, "perceptron": Perceptron, "sgd": sgd, "unteachable": RecordingRouter}
 SIZE = {"adagrad": 400, "perceptron": 400, "sgd": 100, "unteachable": 400}
 
 
@@ -108,20 +108,17 @@ def internal_nodes(tree):
 
 
 def grid(n, seed=0):
-    """Give `n` different keys of two features in random order."""
+    """n different keys of two features in random order."""
     rng = np.random.default_rng(seed)
     side = math.ceil(math.sqrt(n))
     keys = np.array([(i, j) for i in range(side) for j in range(side)], dtype=float)
     return list(rng.permutation(keys)[:n] / side)
 
 
-def spy_tree(values=range(-6, 6), **settings):
-    """Give a tree of one router and two leaves: negative keys left, the others right."""
-    tree = ReferenceTree(Spy, reroutes=0, **settings)
+def two_leaf_tree(values=range(-6, 6), **settings):
+    """A tree of one router and two leaves: negative keys left, the others right."""
+    tree = ReferenceTree(RecordingRouter, reroutes=0, **settings)
     for value in values:
         tree.insert(np.array([value + 0.5]), value)
     assert tree.depth() == 1
     return tree
-
-
-# Invariants

@@ -1,4 +1,4 @@
-"""The learners of the reference, and the adapters to other people's."""
+"""The learners of the reference, and the adapters to scikit-learn and river."""
 
 import math
 
@@ -21,7 +21,7 @@ from tests.reference.stubs import (
 
 
 @pytest.mark.parametrize("learner", DENSE_LEARNERS)
-def test_learners_start_undecided_and_learn_a_line(learner):
+def test_learners_start_at_zero_and_learn_a_line(learner):
     g = DENSE_LEARNERS[learner]()
     rng = np.random.default_rng(0)
     assert g.predict(np.zeros(2)) == 0
@@ -29,12 +29,12 @@ def test_learners_start_undecided_and_learn_a_line(learner):
         g.update(x, 1 if x[0] > 0 else -1, 0.5)
     before = g.predict(np.ones(2))
     g.update(np.ones(2), -1, 0.0)
-    assert g.predict(np.ones(2)) == before  # no weight, no lesson
+    assert g.predict(np.ones(2)) == before  # a weight of 0 changes nothing
     assert np.mean([(g.predict(x) > 0) == (x[0] > 0) for x in rng.normal(size=(100, 2))]) > 0.85
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_a_model_that_has_seen_one_class_and_says_nan_is_undecided():
+def test_nan_prediction_counts_as_zero():
     from sklearn.naive_bayes import GaussianNB
 
     g = SklearnLearner(GaussianNB())
@@ -42,7 +42,7 @@ def test_a_model_that_has_seen_one_class_and_says_nan_is_undecided():
     assert g.predict(np.zeros(2)) == 0
 
 
-def test_a_model_that_takes_no_weights_learns_without():
+def test_model_without_sample_weights_learns():
     class Model:
         def __init__(self):
             self.rows = []
@@ -56,7 +56,7 @@ def test_a_model_that_takes_no_weights_learns_without():
 
 
 @pytest.mark.parametrize("learner", [AdagradLinear, Perceptron])
-def test_arrays_and_mappings_are_learned_alike(learner):
+def test_arrays_and_mappings_give_equal_weights(learner):
     dense, sparse = learner(), learner()
     for x, y in zip(grid(20), [1, -1] * 10, strict=True):
         dense.update(x, y, 0.7)
@@ -64,7 +64,7 @@ def test_arrays_and_mappings_are_learned_alike(learner):
     assert dense.weights == sparse.weights
 
 
-def test_adagrad_follows_its_formula():
+def test_adagrad_matches_its_formula():
     g = AdagradLinear(rate=0.5)
     g.update([2.0], 1)  # gradient -1: slopes -2 and -1, each step is the rate
     assert g.predict([2.0]) == 1.5
@@ -75,13 +75,13 @@ def test_adagrad_follows_its_formula():
 
 
 @pytest.mark.parametrize(("weight", "moved"), [(0.1, 0.0), (0.125, 0.25), (1.0, 1.0), (9.0, 4.0)])
-def test_the_perceptron_rounds_importance_to_quarters(weight, moved):
+def test_perceptron_rounds_importance_to_quarters(weight, moved):
     g = Perceptron(step=0.5)
     g.update([0.0], 1, weight)
     assert g.predict([0.0]) == 0.5 * moved
 
 
-def test_the_perceptron_rests_when_it_is_right():
+def test_perceptron_does_not_learn_from_correct_predictions():
     g = Perceptron()
     g.update([1.0], 1)
     g.update([1.0], 1)
@@ -89,7 +89,7 @@ def test_the_perceptron_rests_when_it_is_right():
 
 
 @given(dense_keys, dense_keys)
-def test_distance_is_the_same_for_arrays_and_mappings(a, b):
+def test_distance_is_equal_for_arrays_and_mappings(a, b):
     memory, sparse = Memory(0, b, None), Memory(0, dict(enumerate(b)), None)
     score = Distance().score(a, memory)
     assert score == pytest.approx(-np.linalg.norm(a - b))

@@ -20,12 +20,12 @@ from tests.reference.stubs import (
     LEARNERS,
     PAIRS,
     SIZE,
-    Script,
-    Spy,
+    RecordingRouter,
+    ScriptedRandom,
     dense_keys,
     grid,
     internal_nodes,
-    spy_tree,
+    two_leaf_tree,
 )
 
 
@@ -81,7 +81,7 @@ def test_removing_everything_leaves_an_empty_leaf(keys, order):
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
-def test_storage_grows_with_the_memories_alone(learner):
+def test_storage_is_linear_in_the_number_of_memories(learner):
     tree = ReferenceTree(LEARNERS[learner], reroutes=1)
     for x in grid(120):
         tree.insert(x, None)
@@ -105,7 +105,7 @@ def test_leaves_stay_within_the_limit_on_insertion():
 @pytest.mark.parametrize(("kind", "learner"), PAIRS)
 @settings(max_examples=5)
 @given(data=st.data())
-def test_a_memory_is_found_immediately_after_its_insertion(kind, learner, data):
+def test_memory_is_found_right_after_insertion(kind, learner, data):
     keys = data.draw(
         st.lists(
             KEYS[kind],
@@ -122,7 +122,7 @@ def test_a_memory_is_found_immediately_after_its_insertion(kind, learner, data):
 
 @pytest.mark.parametrize("balance", [0.3, 0.9, 1.0])
 @pytest.mark.parametrize("learner", BOUND_LEARNERS)
-def test_partitions_are_as_balanced_as_theorem_1_says(learner, balance):
+def test_partitions_keep_the_bound_of_theorem_1(learner, balance):
     """Inserts only, so that a router's memories are its T updates.
 
     log(n + 1) stands for the default example that the proof puts on each side: its L and R are left.n + 1 and
@@ -159,8 +159,8 @@ def test_depth_is_at_most_k_log_t(learner, in_order):
     assert tree.depth() <= k * math.log(len(keys))
 
 
-def test_depth_is_logarithmic_with_a_router_that_does_as_it_is_told():
-    class Obedient(Spy):
+def test_depth_is_logarithmic_with_exact_routers():
+    class ExactRouter(RecordingRouter):
         def __init__(self):
             self.last = {}
 
@@ -170,7 +170,7 @@ def test_depth_is_logarithmic_with_a_router_that_does_as_it_is_told():
         def update(self, x, y, weight=1.0):
             self.last[float(x[0])] = float(y)
 
-    tree = ReferenceTree(Obedient, reroutes=0)
+    tree = ReferenceTree(ExactRouter, reroutes=0)
     for i in range(1000):
         tree.insert(np.array([float(i)]), i)
     assert sum(v.mistakes for v in internal_nodes(tree)) == 0
@@ -180,17 +180,17 @@ def test_depth_is_logarithmic_with_a_router_that_does_as_it_is_told():
 
 
 @given(left=st.floats(0, 1), right=st.floats(0, 1), balance=st.sampled_from([0.0, 0.25, 0.9]))
-def test_the_estimate_of_the_reward_difference_is_unbiased(left, right, balance):
-    """Mean over the two equally likely actions, recovered from what the router was taught."""
-    tree = spy_tree(balance=balance)
+def test_reward_estimate_is_unbiased(left, right, balance):
+    """The mean over the two equally likely actions, recovered from the updates of the router."""
+    tree = two_leaf_tree(balance=balance)
     v, x, estimates = tree.root, np.array([2.0]), []
     assert v.n == 12
     for action in (0, 1):
-        triple, [z] = tree.query(x, explore=1.0, random=Script(0.0, 0, action))
+        triple, [z] = tree.query(x, explore=1.0, random=ScriptedRandom(0.0, 0, action))
         assert triple == (v, Side(action), 0.5)
         assert (z.x[0] > 0) == (action == 1)
-        v.learner.taught.clear()
+        v.learner.updates.clear()
         tree.update(x, [(z, right if action == 1 else left)], triple)
-        [y] = v.learner.taught
+        [y] = v.learner.updates
         estimates.append((y - balance * v.imbalance()) / (1 - balance))
     assert sum(estimates) / 2 == pytest.approx(right - left, abs=1e-9)

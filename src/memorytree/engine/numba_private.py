@@ -158,7 +158,7 @@ def _source_stamp(*packages):
     return tuple((str(file.relative_to(root)), file.stat().st_mtime_ns, file.stat().st_size) for file in files)
 
 
-_ENGINE = _source_stamp("engine", "routing", "scoring")
+_ENGINE = _source_stamp("engine")
 _ESTIMATORS = _ENGINE + _source_stamp("estimators/kernels")
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from memorytree.config import (
     FixedScorer,
     GraphRouting,
@@ -11,6 +9,7 @@ from memorytree.config import (
     PaperRouting,
     Projection,
     Routing,
+    Scorer,
     TermLists,
     TreeConfig,
     ValueModel,
@@ -29,12 +28,12 @@ from memorytree.index.reranked import RerankedIndex
 from memorytree.index.rerankers.custom import CustomReranker
 from memorytree.index.rerankers.latent import LatentReranker
 from memorytree.index.rerankers.values import ValueReranker
-from memorytree.index.single import TreeIndex
+from memorytree.index.single import EngineRouting, FixedEngineScorer, TreeIndex
 from memorytree.index.terms import TermIndex
 from memorytree.learning.linear import LinearWeights
 from memorytree.learning.projection import LearnedProjection
 
-FIXED = {"distance": Distance(False), "cosine": Cosine(False), "tfidf": Tfidf(False)}
+FIXED: dict[str, FixedEngineScorer] = {"distance": Distance(False), "cosine": Cosine(False), "tfidf": Tfidf(False)}
 PAPER_RATE, PAPER_RATE_SPARSE = 0.03, 0.2
 """A sparse key has few features, so each must move a router further. Both rates were chosen by self-consistency on training
 rows."""
@@ -86,7 +85,7 @@ def _settings(config: TreeConfig, routing: Routing) -> Settings:
     return Settings(config.leaf_factor, reroutes, config.capacity or 0, config.seed)
 
 
-def _engine_routing(routing: Routing, sparse: bool) -> Any:
+def _engine_routing(routing: Routing, sparse: bool) -> EngineRouting:
     """The options of a routing as the engine takes them."""
     if isinstance(routing, PaperRouting):
         rate = routing.rate or (PAPER_RATE_SPARSE if sparse else PAPER_RATE)
@@ -95,7 +94,7 @@ def _engine_routing(routing: Routing, sparse: bool) -> Any:
     return Principal(False, False, True, neighbours)
 
 
-def _make_trees(config: TreeConfig, sparse: bool, dimension: int, routing: Routing, scorer: Any) -> Index:
+def _make_trees(config: TreeConfig, sparse: bool, dimension: int, routing: Routing, scorer: FixedEngineScorer) -> Index:
     """One tree or several."""
     settings, engine_routing = _settings(config, routing), _engine_routing(routing, sparse)
     if config.trees == 1:
@@ -114,7 +113,7 @@ def _make_projected(config: TreeConfig, dimension: int, routing: Routing, scorer
     return ProjectedIndex(LearnedProjection(scorer, dimension), settings, make_inner, config.reroutes)
 
 
-def _make_terms(config: TreeConfig, routing: TermLists, scorer: Any) -> Index:
+def _make_terms(config: TreeConfig, routing: TermLists, scorer: Scorer) -> Index:
     """Term lists, and what ranks their candidates."""
     settings = _settings(config, routing)
     if isinstance(scorer, FixedScorer):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from memorytree.index.base import (
     under,
     with_prefix,
 )  # fmt: skip
-from memorytree.index.single import TreeIndex, insert_all, remove_now
+from memorytree.index.single import EngineRouting, EngineScorer, TreeIndex, insert_all, remove_now
 from memorytree.results import Outline, RewardResult, Stats
 
 SEED_STEP = 0x9E3779B97F4A7C15
@@ -35,7 +35,9 @@ SEED_STEP = 0x9E3779B97F4A7C15
 class ForestIndex(Index):
     """Trees that split the same memories differently, because of different seeds; each stores its own copy of the keys."""
 
-    def __init__(self, sparse: bool, dimension: int, settings: Settings, routing: Any, scorer: Any, trees: int):
+    def __init__(
+        self, sparse: bool, dimension: int, settings: Settings, routing: EngineRouting, scorer: EngineScorer, trees: int
+    ):
         self.trees = []
         for number in range(trees):
             seed = (settings.seed + number * SEED_STEP) % 2**62

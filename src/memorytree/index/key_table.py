@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import scipy.sparse
 
@@ -11,7 +9,7 @@ from memorytree.engine.arrays import SLOT, Settings
 from memorytree.engine.routers.principal import Principal
 from memorytree.engine.scorers.distance import Distance
 from memorytree.index.base import Array, Ids, Matrix
-from memorytree.index.single import TreeIndex
+from memorytree.index.single import ALL_ROWS, FixedEngineScorer, TreeIndex
 
 ONE_LEAF = 1e6
 """With this leaf factor a leaf is never split."""
@@ -20,7 +18,7 @@ ONE_LEAF = 1e6
 class KeyTable(TreeIndex):
     """Dense or sparse rows by id, with a capacity and an order of use."""
 
-    def __init__(self, sparse: bool, dimension: int, settings: Settings, scorer: Any = None):
+    def __init__(self, sparse: bool, dimension: int, settings: Settings, scorer: FixedEngineScorer | None = None):
         one_leaf = Settings(leaf_factor=ONE_LEAF, reroutes=0, capacity=settings.capacity, seed=settings.seed)
         super().__init__(sparse, dimension, one_leaf, Principal(False, False, True, 0), scorer or Distance(False))
 
@@ -40,11 +38,11 @@ class KeyTable(TreeIndex):
         if self.holds(id):
             self.remove(id)
 
-    def matrix(self, rows: Any = slice(None)) -> Matrix:
+    def matrix(self, rows: slice | Ids = ALL_ROWS) -> Matrix:
         """Some dense rows, in order of row numbers."""
         return self.arrays()["keys"][self.slots(rows)]
 
-    def csr(self, rows: Any, columns: int) -> scipy.sparse.csr_matrix:
+    def csr(self, rows: slice | Ids, columns: int) -> scipy.sparse.csr_matrix:
         """Some sparse rows as a matrix."""
         arrays = self.arrays()
         first, lengths = arrays["spans"][arrays["rows"][: len(self), SLOT][rows]].T

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from copy import copy
 from dataclasses import replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from memorytree.engine.arrays import (
     LABEL,
     LEFT,
     MEMORIES,
-    MISTAKES,
     NEWER,
     NODES,
     NONE,
@@ -28,11 +27,15 @@ from memorytree.engine.arrays import (
     ROOT,
     SLOT,
     SLOTS,
-    UPDATES,
     USED,
     Settings,
     max_neighbours,
 )  # fmt: skip
+from memorytree.engine.routers.paper import Paper
+from memorytree.engine.routers.principal import Principal
+from memorytree.engine.scorers.cosine import Cosine
+from memorytree.engine.scorers.distance import Distance
+from memorytree.engine.scorers.tfidf import Tfidf
 from memorytree.index import contributions, validation
 from memorytree.index.base import (
     NO_DECISIONS,
@@ -55,9 +58,15 @@ from memorytree.index.base import (
     under,
     with_prefix,
 )  # fmt: skip
+from memorytree.index.shape import shape_of
 from memorytree.learning.linear import LinearWeights
-from memorytree.results import Level, OutlineNode, PathStep, RewardResult, Stats
+from memorytree.results import OutlineNode, PathStep, RewardResult, Stats
 
+EngineRouting = Paper | Principal
+FixedEngineScorer = Distance | Cosine | Tfidf
+EngineScorer = FixedEngineScorer | LinearWeights
+
+ALL_ROWS = slice(None)
 LONG_REBUILD = 16384
 """Rebuilding more memories than this, and than a sixteenth of the tree, is left to the caller."""
 
@@ -73,7 +82,7 @@ class TreeIndex(Index):
         scorer: the engine's options of the scorer, or weights that learn.
     """
 
-    def __init__(self, sparse: bool, dimension: int, settings: Settings, routing: Any, scorer: Any):
+    def __init__(self, sparse: bool, dimension: int, settings: Settings, routing: EngineRouting, scorer: EngineScorer):
         self.sparse, self.settings, self.routing = sparse, settings, routing
         self.linear = scorer if isinstance(scorer, LinearWeights) else None
         self.scorer = scorer
@@ -108,7 +117,7 @@ class TreeIndex(Index):
     def stored_ids(self) -> Ids:
         return self.arrays()["row_ids"][: len(self)]
 
-    def slots(self, rows: Any = slice(None)) -> Array:
+    def slots(self, rows: slice | Ids = ALL_ROWS) -> Array:
         """Where the keys of rows are stored."""
         return self.arrays()["rows"][: len(self), SLOT][rows]
 
@@ -292,7 +301,7 @@ class TreeIndex(Index):
 
     def stats(self) -> Stats:
         arrays = self.arrays()
-        stats = _shape(arrays["nodes"], int(self.counters[ROOT]))
+        stats = shape_of(arrays["nodes"], int(self.counters[ROOT]))
         n = len(self)
         if "neighbours" in arrays:
             stats = replace(stats, neighbours=float((arrays["neighbours"][:n] != NONE).sum() / max(n, 1)))
@@ -352,37 +361,6 @@ def _span(arrays: Mapping[str, Array], slot: int) -> SparseBatch:
     first, count = arrays["spans"][slot].tolist()
     span = slice(first, first + count)
     return np.array([0, count]), arrays["key_features"][span].copy(), arrays["key_weights"][span].copy()
-
-
-def _shape(nodes: Array, root: int) -> Stats:
-    """The shape of a tree, level by level."""
-    level = np.array([root])
-    levels, depth, steps, leaves, largest = [], 0, 0, 0, 0
-    updates = mistakes = 0
-    while True:
-        is_leaf = nodes[level, LEFT] == NONE
-        here, inner = level[is_leaf], level[~is_leaf]
-        leaves += len(here)
-        largest = max(largest, int(nodes[here, COUNT].max(initial=0)))
-        steps += depth * int(nodes[here, COUNT].sum())
-        if not len(inner):
-            break
-        updates += int(nodes[inner, UPDATES].sum(dtype=np.int64))
-        mistakes += int(nodes[inner, MISTAKES].sum(dtype=np.int64))
-        left, right = nodes[inner, LEFT], nodes[inner, RIGHT]
-        heavier = np.maximum(nodes[left, COUNT], nodes[right, COUNT]) / nodes[inner, COUNT]
-        levels.append(Level(len(inner), float(heavier.mean())))
-        level = np.concatenate([left, right])
-        depth += 1
-    n = int(nodes[root, COUNT])
-    return Stats(
-        leaves=leaves,
-        largest_leaf=largest,
-        depth=depth,
-        average_depth=steps / n if n else 0.0,
-        levels=tuple(levels),
-        router_error=mistakes / updates if updates else None,
-    )
 
 
 def insert_all(index: Index, keys: KeyBatch, ids: Ids, start: int, stop: int) -> list[tuple[int, int]]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -48,6 +48,7 @@ from memorytree.index.base import (
     with_prefix,
 )  # fmt: skip
 from memorytree.index.key_table import KeyTable
+from memorytree.index.single import FixedEngineScorer
 from memorytree.index.term_validation import OF_ROWS, USED
 from memorytree.index.validation import require
 from memorytree.results import OutlineTerms, RewardResult, Stats
@@ -62,7 +63,7 @@ class TermIndex(Index):
     min_beam: ClassVar[int] = 0
     sparse = True
 
-    def __init__(self, settings: Settings, options: TermLists, scorer: Any):
+    def __init__(self, settings: Settings, options: TermLists, scorer: FixedEngineScorer):
         self.options = options
         self.terms = Terms(
             float(options.breadth), float(options.reads), int(options.scored), int(options.homes),

@@ -10,7 +10,7 @@ A tree holds one kind of key; its first key decides which:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import scipy.sparse
 
@@ -21,8 +21,12 @@ from memorytree.keys.named import NamedKeys, is_mapping_batch
 from memorytree.keys.sparse import SparseKeys
 
 AnyKeys = Keys[Any, Any, Any]
+EncodedKey: TypeAlias = Any
+"""An encoded key; its type depends on the kind of keys."""
+UserKey: TypeAlias = Any
+"""A key in the form in which users give keys, which depends on their kind."""
 
-__all__ = ["AnyKeys", "DenseKeys", "Keys", "NamedKeys", "SparseKeys", "keys_for", "make_keys"]
+__all__ = ["AnyKeys", "DenseKeys", "EncodedKey", "Keys", "NamedKeys", "SparseKeys", "UserKey", "keys_for", "make_keys"]
 
 
 def keys_for(x: object) -> DenseKeys | SparseKeys | NamedKeys:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,9 +99,9 @@ class Keys(ABC, Generic[B, E, EM]):
         return self.to_bytes(self.encode(x, row))
 
 
-def check_weights(weights: NDArray[Any], what: str = "key") -> None:
+def check_weights(weights: NDArray[np.generic], what: str = "key") -> None:
     """Raise `InvalidKey` unless every number is finite and at most `LARGEST`."""
-    flat = weights.reshape(-1)
+    flat: np.ndarray = weights.reshape(-1)
     if flat.dtype.kind != "f":
         flat = flat.astype(np.float64)
     # One pass without a temporary array decides the usual case.

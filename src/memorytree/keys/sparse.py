@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import scipy.sparse
@@ -29,21 +29,22 @@ class SparseKeys(Keys[SparseBatch, SparseBatch, SparseBatch]):
             raise InvalidKey(f"a key is one row of a sparse matrix, this one has {n} rows")
         return batch
 
-    def batch(self, X: Any, adding: bool = False) -> tuple[SparseBatch, int]:
+    def batch(self, X: object, adding: bool = False) -> tuple[SparseBatch, int]:
         if not scipy.sparse.issparse(X):
             raise InvalidKey(f"this tree holds sparse keys (rows of a scipy matrix), not {type(X).__name__}")
-        if X.shape[-1] != self.dimension:
-            raise InvalidKey(f"key has {X.shape[-1]} columns, this tree holds {self.dimension}")
-        if X.dtype.kind not in "fiub":
-            raise InvalidKey(f"a key must hold real numbers, this one has dtype {X.dtype}")
+        matrix: scipy.sparse.csr_matrix = X
+        if matrix.shape[-1] != self.dimension:
+            raise InvalidKey(f"key has {matrix.shape[-1]} columns, this tree holds {self.dimension}")
+        if matrix.dtype.kind not in "fiub":
+            raise InvalidKey(f"a key must hold real numbers, this one has dtype {matrix.dtype}")
         # Checking the canonical format is far quicker than producing it.
-        if X.format == "csr" and X.ndim == 2 and X.has_canonical_format and X.data.all():
-            self._check_columns(X.indices)
-            check_weights(X.data, "a key")
-            return as_batch(X), X.shape[0]
-        if X.ndim == 1:
-            X = X.reshape(1, -1)
-        rows = scipy.sparse.csr_matrix(X, dtype=np.float32, copy=True)
+        if matrix.format == "csr" and matrix.ndim == 2 and matrix.has_canonical_format and matrix.data.all():
+            self._check_columns(matrix.indices)
+            check_weights(matrix.data, "a key")
+            return as_batch(matrix), matrix.shape[0]
+        if matrix.ndim == 1:
+            matrix = matrix.reshape(1, -1)
+        rows = scipy.sparse.csr_matrix(matrix, dtype=np.float32, copy=True)
         self._check_columns(rows.indices)
         rows.sum_duplicates()
         check_weights(rows.data, "a key")

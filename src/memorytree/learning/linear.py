@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memorytree.config import LinearScorer
 from memorytree.engine.arrays import NONE
 from memorytree.engine.hash_map import SMALLEST_TABLE
 from memorytree.engine.linear import Product, learn_rows, set_scorer, take_places
+from memorytree.keys.base import SparseBatch
 
 
 class LinearWeights:
@@ -33,13 +34,13 @@ class LinearWeights:
         twin.product = Product(*(array.copy() for array in self.product))
         return twin
 
-    def learn(self, tree: Any, X: Any, ids: np.ndarray, rewards: np.ndarray) -> int:
+    def learn(self, tree: object, X: NDArray[np.float32] | SparseBatch, ids: np.ndarray, rewards: np.ndarray) -> int:
         """Learn from the rewards of queries to a tree that scores by these weights; from how many queries."""
-        if self.sparse:
+        if isinstance(X, tuple):
             self._reserve(tree, X[1][X[0][0] : X[0][-1]])
         return int(learn_rows(tree, self.options.rate, X, ids, rewards))
 
-    def _reserve(self, tree: Any, features: np.ndarray) -> None:
+    def _reserve(self, tree: object, features: np.ndarray) -> None:
         """Provide places for these features. The exact number in use is only counted when the upper bound is reached."""
         self._reserved += len(features)
         if 2 * self._reserved > len(self.product.features):

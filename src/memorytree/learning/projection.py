@@ -9,7 +9,6 @@ from the rewards of the hits of a query, by the gradient of the softmax of their
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -92,7 +91,7 @@ class LearnedProjection:
         """The projections (n, width) of keys (n, d)."""
         return project_rows(self.arrays.weights, self.arrays.center, self.options.lift, X)
 
-    def learn(self, tree: Any, X: np.ndarray, ids: np.ndarray, rewards: np.ndarray) -> int:
+    def learn(self, tree: object, X: np.ndarray, ids: np.ndarray, rewards: np.ndarray) -> int:
         """Learn from the rewards of queries; `tree` stores the projections of the memories. How many had a gradient."""
         options = self.options
         settings = ProjectionSettings(options.rate, options.temperature, options.lift)

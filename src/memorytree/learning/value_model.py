@@ -16,7 +16,6 @@ rewards are compared only within a query: there is no scale to be set.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -31,10 +30,13 @@ from memorytree.engine.value_model import (
     learn_rows,
     rank_rows,
 )
+from memorytree.keys.base import SparseBatch
 from memorytree.learning.pca import principal_directions
 from memorytree.learning.projection import load_into
 
 FIT_ONLY = np.eye(1, COMPONENTS)[0]
+Scored = tuple[np.ndarray, np.ndarray]
+"""Ids and scores, (n, k) each."""
 COMPONENT_NAMES = ("keys", "vote", "aim")
 
 
@@ -121,11 +123,11 @@ class LearnedValueModel:
         weights = fit_component_weights(self.moments, COMPONENTS)
         self.component_weights = weights if weights.any() else FIT_ONLY
 
-    def rank(self, table: Any, component_weights: np.ndarray, X: Any, candidates: Any, answer: Any) -> None:
+    def rank(self, table: object, component_weights: np.ndarray, X: SparseBatch, candidates: Scored, answer: Scored) -> None:
         """Fill answer = (ids, scores) with the best of candidates = (ids, fits)."""
         rank_rows(table, self.aims, self.n_lessons, component_weights, X, candidates, answer)
 
-    def learn(self, table: Any, X: Any, candidates: Any, rewards: np.ndarray) -> int:
+    def learn(self, table: object, X: SparseBatch, candidates: Scored, rewards: np.ndarray) -> int:
         """Learn from the rewards of candidates = (ids, fits); from how many queries there was something to learn."""
         options = self.options
         settings = ValueSettings(options.damping, options.ridge, options.steps)

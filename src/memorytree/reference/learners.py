@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 CONSTANT = ("constant",)  # the name of the feature that is 1 in every key
 
 
-def features(x: Any) -> Iterator[tuple[Any, float]]:
+def features(x: object) -> Iterator[tuple[Hashable, float]]:
     """Give the (name, value) pairs of a mapping or an array, without zeros, and the constant feature last.
 
     >>> list(features([2, 0, 3])) == [*features({0: 2, 2: 3})]
@@ -35,7 +35,7 @@ class Distance:
     (-5.0, -5.0)
     """
 
-    def score(self, x: Any, memory: Memory) -> float:
+    def score(self, x: object, memory: Memory) -> float:
         """Return minus the distance from `x` to the memory's key."""
         a, b = dict(features(x)), dict(features(memory.x))
         total = 0.0
@@ -44,7 +44,7 @@ class Distance:
             total += difference * difference
         return -math.sqrt(total)
 
-    def update(self, x: Any, memory: Memory, reward: float) -> None:
+    def update(self, x: object, memory: Memory, reward: float) -> None:
         """Do nothing."""
 
 
@@ -52,9 +52,9 @@ class Linear:
     """A weight for each feature, in a dict, so that arrays and {feature: weight} mappings both work."""
 
     def __init__(self) -> None:
-        self.weights: dict[Any, float] = {}
+        self.weights: dict[Hashable, float] = {}
 
-    def predict(self, x: Any) -> float:
+    def predict(self, x: object) -> float:
         """Return the weighted sum of the features, the constant one last."""
         total = 0.0
         for name, value in features(x):
@@ -76,9 +76,9 @@ class AdagradLinear(Linear):
     def __init__(self, rate: float = 0.03) -> None:
         super().__init__()
         self.rate = rate
-        self.squares: dict[Any, float] = {}
+        self.squares: dict[Hashable, float] = {}
 
-    def update(self, x: Any, y: int, weight: float = 1.0) -> None:
+    def update(self, x: object, y: int, weight: float = 1.0) -> None:
         """Take one step towards `y`, unless the margin is there already."""
         if y * self.predict(x) >= 1:
             return
@@ -103,7 +103,7 @@ class Perceptron(Linear):
         super().__init__()
         self.step = step
 
-    def update(self, x: Any, y: int, weight: float = 1.0) -> None:
+    def update(self, x: object, y: int, weight: float = 1.0) -> None:
         """Add the key to the weights if its margin is wrong; the importance is rounded to quarters, at most 4."""
         if y * self.predict(x) <= 0:
             quarters = min(4.0, math.floor(weight * 4 + 0.5) / 4)
@@ -118,7 +118,7 @@ class SklearnLearner:
         self.model, self.fitted = model, False
         self.takes_weight = "sample_weight" in inspect.signature(model.partial_fit).parameters
 
-    def predict(self, x: Any) -> float:
+    def predict(self, x: object) -> float:
         """Return the decision value, or 2 p(+1) - 1 where there is none; 0 before the first update."""
         if not self.fitted:
             return 0.0
@@ -128,7 +128,7 @@ class SklearnLearner:
         p = float(self.model.predict_proba(row)[0, 1])
         return 0.0 if math.isnan(p) else 2 * p - 1  # NaN: naive Bayes that has seen one class alone
 
-    def update(self, x: Any, y: int, weight: float = 1.0) -> None:
+    def update(self, x: object, y: int, weight: float = 1.0) -> None:
         """Fit one row; one of weight 0 is passed over, as not every model takes weights."""
         if weight > 0:
             weights = {"sample_weight": [weight]} if self.takes_weight else {}
@@ -143,17 +143,17 @@ class RiverLearner:
         self.model = model
         self.takes_weight = "w" in inspect.signature(model.learn_one).parameters
 
-    def predict(self, x: Any) -> float:
+    def predict(self, x: object) -> float:
         """Return p(+1) - p(-1)."""
         p = self.model.predict_proba_one(self._mapping(x))
         return float(p.get(True, 0.0) - p.get(False, 0.0))
 
-    def update(self, x: Any, y: int, weight: float = 1.0) -> None:
+    def update(self, x: object, y: int, weight: float = 1.0) -> None:
         """Learn one example; one of weight 0 is passed over, as not every model takes weights."""
         if weight > 0:
             weights = {"w": weight} if self.takes_weight else {}
             self.model.learn_one(self._mapping(x), y > 0, **weights)
 
     @staticmethod
-    def _mapping(x: Any) -> dict[Any, float]:
+    def _mapping(x: object) -> dict[Hashable, float]:
         return dict(x) if isinstance(x, Mapping) else dict(enumerate(np.asarray(x, dtype=float).tolist()))

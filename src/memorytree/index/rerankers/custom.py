@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
-from typing import Any, Self
+from typing import Self, TypeAlias
 
 import numpy as np
 import scipy.sparse
 
+from memorytree.config import CustomScorer, ScoreFunction
 from memorytree.errors import InvalidOption
 from memorytree.index.base import (
     Array,
@@ -28,6 +29,8 @@ from memorytree.index.contributions import without_parts
 from memorytree.index.reranked import Reranker
 from memorytree.results import NO_ID
 
+Rows: TypeAlias = Matrix | scipy.sparse.csr_matrix
+
 
 class CustomReranker(Reranker):
     """Ranks all memories of the leaves that a query reads.
@@ -36,7 +39,7 @@ class CustomReranker(Reranker):
         scorer: a function (x, keys, features) -> scores, or an object with such a method `score`.
     """
 
-    def __init__(self, scorer: Any):
+    def __init__(self, scorer: CustomScorer | ScoreFunction):
         self.scorer = scorer
         self.rows: dict[int, Matrix] = {}  # features by id
         self._columns = 0  # of sparse keys; never decreases
@@ -71,7 +74,7 @@ class CustomReranker(Reranker):
 
     def _scores(self, inner: Index, row: KeyBatch, ids: list[int]) -> Array:
         x, keys = self._key_and_candidates(row, [inner.key(id) for id in ids])
-        score = getattr(self.scorer, "score", self.scorer)
+        score = self.scorer.score if isinstance(self.scorer, CustomScorer) else self.scorer
         scores = np.asarray(score(x, keys, self._feature_matrix(ids)), np.float64).reshape(-1)
         if scores.shape != (len(ids),) or np.any(np.isnan(scores)):
             raise InvalidOption(f"the scorer must return {len(ids)} numbers, none of them NaN; it returned {scores!r:.80}")
@@ -101,7 +104,7 @@ class CustomReranker(Reranker):
                 scores[i, stored[i]] = self._scores(inner, rows_of(keys, i, i + 1), ids[i, stored[i]].tolist())
         return scores
 
-    def _key_and_candidates(self, row: KeyBatch, keys: list[KeyBatch]) -> tuple[Any, Any]:
+    def _key_and_candidates(self, row: KeyBatch, keys: list[KeyBatch]) -> tuple[Rows, Rows]:
         """The key of a query and the keys of candidates as a scorer takes them: a vector and a matrix, or scipy rows."""
         if not isinstance(row, tuple):
             return row[0], np.concatenate(keys)
@@ -154,6 +157,8 @@ class CustomReranker(Reranker):
             self.rows = dict(zip(state["feature_ids"].tolist(), rows, strict=True))
         scorer = {name.removeprefix("scorer."): array for name, array in state.items() if name.startswith("scorer.")}
         if scorer:
+            if not hasattr(self.scorer, "load_state_dict"):
+                raise InvalidOption("the state of the scorer was saved, but this scorer has no load_state_dict")
             self.scorer.load_state_dict(scorer)
 
     def check(self, inner: Index) -> None:

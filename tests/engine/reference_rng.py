@@ -1,4 +1,4 @@
-"""The engine's sources of chance once more in plain Python, so that the reference can be given the same."""
+"""The engine's random numbers in plain Python, for the reference."""
 
 import struct
 
@@ -15,7 +15,7 @@ def mix(z):
 
 
 class Splitmix:
-    """The random source of a tree with this seed; with a draw, that of one exploring query."""
+    """The random numbers of a tree with this seed; with a draw, those of one exploring query."""
 
     def __init__(self, seed, draw=None):
         self.state = seed if draw is None else mix((mix(seed) + GAMMA * (draw + 1)) & MASK)
