@@ -1,7 +1,7 @@
 """Deferring Ctrl-C while a write is under way: the interrupt is noted, and delivered when the write has ended.
 
-A write of a tree has several steps between which the tree is inconsistent, and Python delivers Ctrl-C between any two of them.
-Only the main thread is interrupted, so only the main thread defers.
+A write of a tree has several steps between which the tree is inconsistent, and Python delivers Ctrl-C between any two of
+them. Only the main thread is interrupted, so only the main thread defers.
 
 The functions of the public `signal` module convert each handler to an enum and back; the C functions below them do not. The
 pair `getsignal`, `signal` takes 0.2 µs with the C functions and 5 µs with the public ones, against 10 µs for an insert. With

@@ -1,4 +1,4 @@
-"""Values as bytes and back: msgpack, extended by NumPy arrays, NumPy scalars and tuples. Nothing here writes or reads pickle."""
+"""Values as bytes and back: msgpack, extended by NumPy arrays, NumPy scalars and tuples. No pickle is written or read."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The SQLite database of a store: the only file that memories depend on.
 
-Every operation is one transaction and one row of `events`. Removed memories stay, marked with the event that ended them, until
-a snapshot of the tree makes the events before it unnecessary.
+Every operation is one transaction and one row of `events`. Removed memories stay, marked with the event that ended them,
+until a snapshot of the tree makes the events before it unnecessary.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TypeVar, cast
 
 import msgpack
 
@@ -32,10 +32,12 @@ from memorytree.store.schema import (
     TABLES,
     Change,
     Event,
+    Facts,
     Memory,
     Observation,
     Reward,
     RewardedQuery,
+    SqlRow,
     Totals,
     is_whole,
     seal_of,
@@ -159,12 +161,12 @@ class Database:
             self._check_unchanged()
             return int(self._connection.execute("PRAGMA data_version").fetchone()[0])
 
-    def rows(self, query: str, *arguments: object) -> list[tuple[Any, ...]]:
+    def rows(self, query: str, *arguments: object) -> list[SqlRow]:
         """All rows of a query."""
         with self._errors:
             return self._connection.execute(query, arguments).fetchall()
 
-    def stream(self, query: str) -> Iterator[tuple[Any, ...]]:
+    def stream(self, query: str) -> Iterator[SqlRow]:
         """The rows of a query one by one."""
         with self._errors:
             yield from self._connection.execute(query)
@@ -174,24 +176,24 @@ class Database:
     @property
     def is_new(self) -> bool:
         """Whether the file has no tables yet. Raises `DamagedStore` if its tables are not those of a store."""
-        tables = "SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY name"
-        found = self.rows(tables)
+        statements = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY name"
+        found = self.rows(statements)
         if not found:
             return True
         with contextlib.closing(sqlite3.connect(":memory:")) as model:
             model.executescript(TABLES)
-            if model.execute(tables).fetchall() != found:
+            if _words(model.execute(statements).fetchall()) != _words(found):
                 raise DamagedStore(f"{self.path}: the tables are not those of a store; `repair` saves what can be saved")
         return False
 
-    def create(self, facts: dict[str, Any]) -> None:
+    def create(self, facts: Facts) -> None:
         """Create the tables of a new store, with its first facts."""
         with self.transaction() as run:
             for statement in TABLES.split(";\n"):
                 run(statement)
             _set_facts(run, facts)
 
-    def set_facts(self, facts: dict[str, Any]) -> None:
+    def set_facts(self, facts: Facts) -> None:
         """Set facts about the store."""
         with self.transaction() as run:
             _set_facts(run, facts)
@@ -231,14 +233,14 @@ class Database:
 
     # ---- reading
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Facts:
         """The facts about the store."""
         found = {}
         for name, value, seal in self.rows("SELECT name, value, seal FROM facts"):
             if seal_of(name, value) != seal:
                 raise DamagedStore(f"{self.path}: the fact {name!r} is damaged; `repair` saves what can be saved")
             found[name] = msgpack.unpackb(value)
-        return found
+        return cast(Facts, found)
 
     def events(self, after: int) -> list[Event]:
         """The events after one, in order. Raises `DamagedStore` if one of them is missing or damaged."""
@@ -313,9 +315,10 @@ class Database:
         found = self.rows("SELECT number FROM queries WHERE digest = ?", digest)
         if not found:
             return None
-        return found[0][0], dict(self.rows("SELECT memory, reward FROM rewards WHERE query = ?", found[0][0]))  # type: ignore[arg-type]  # pairs
+        rewards = self.rows("SELECT memory, reward FROM rewards WHERE query = ?", found[0][0])
+        return found[0][0], {int(memory): float(reward) for memory, reward in rewards}
 
-    def _checked(self, name: str, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    def _checked(self, name: str, rows: list[SqlRow]) -> list[SqlRow]:
         """The rows. Raises `DamagedStore` if the seal of one does not match."""
         for row in rows:
             if not is_whole(row):
@@ -342,7 +345,12 @@ class Database:
                 raise DamagedStore(f"{self.path}: events are missing; `repair` saves what can be saved")
 
 
-def _set_facts(run: Callable[..., sqlite3.Cursor], facts: dict[str, Any]) -> None:
+def _words(statements: list[SqlRow]) -> list[list[str]]:
+    """SQL statements without their white space."""
+    return [str(statement).split() for (statement,) in statements]
+
+
+def _set_facts(run: Callable[..., sqlite3.Cursor], facts: Facts) -> None:
     for name, fact in facts.items():
         value = msgpack.packb(fact)
         run("INSERT OR REPLACE INTO facts VALUES (?, ?, ?)", (name, value, seal_of(name, value)))
