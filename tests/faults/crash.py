@@ -3,8 +3,8 @@
     python -m tests.faults.crash 1000
 
 A child process applies a stream of operations and acknowledges each on a pipe, until it is killed at a random moment. The
-store must then equal a twin that was never killed, after the same operations: all that were acknowledged, and at most one more.
-The next child continues from there.
+store must then equal a twin that was never killed, after the same operations: all that were acknowledged, and at most one
+more. The next child continues from there.
 """
 
 import argparse

@@ -12,10 +12,9 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import TypeVar, cast
+from typing import TypeAlias, TypeVar, cast
 
 import msgpack
 
@@ -47,6 +46,8 @@ PAGE_BYTES = 4096
 BUSY_SECONDS = 60
 
 Row = TypeVar("Row", Memory, RewardedQuery, Reward)
+Result = TypeVar("Result")
+Execute: TypeAlias = Callable[..., sqlite3.Cursor]
 
 
 class SqliteErrors:
@@ -111,9 +112,11 @@ class Database:
 
     # ---- transactions
 
-    @contextmanager
-    def transaction(self, kind: str = "IMMEDIATE") -> Iterator[Callable[..., sqlite3.Cursor]]:
-        """Do all or nothing. No exception leaves a transaction open."""
+    def transact(self, work: Callable[[Execute], Result], kind: str = "IMMEDIATE") -> Result:
+        """Do all of what a function does, or nothing; returns what it returns. No exception leaves a transaction open.
+
+        This is no context manager: Ctrl-C could come before its `__exit__` has begun, and the transaction would stay open.
+        """
         with self._errors:
             if self._connection.in_transaction:
                 raise StoreError(f"{self.path} is being read or written by the caller; nothing was changed")
@@ -121,18 +124,17 @@ class Database:
             run = self._connection.execute
             try:
                 run(f"BEGIN {kind}")
-                yield run
+                result = work(run)
                 run("COMMIT")
+                return result
             except BaseException:
                 if self._connection.in_transaction:
                     run("ROLLBACK")
                 raise
 
-    @contextmanager
-    def consistent(self) -> Iterator[None]:
-        """A context in which all reads see the database as it was at one moment, whatever a writer does meanwhile."""
-        with self.transaction("DEFERRED"):
-            yield
+    def read(self, work: Callable[[], Result]) -> Result:
+        """What a function returns that reads the database as it is at one moment, whatever a writer does meanwhile."""
+        return self.transact(lambda run: work(), "DEFERRED")
 
     def _check_unchanged(self) -> None:
         """Raise if a database in a read-only place has changed all the same: it was written from another machine."""
@@ -188,20 +190,23 @@ class Database:
 
     def create(self, facts: Facts) -> None:
         """Create the tables of a new store, with its first facts."""
-        with self.transaction() as run:
+
+        def write(run: Execute) -> None:
             for statement in TABLES.split(";\n"):
                 run(statement)
             _set_facts(run, facts)
 
+        self.transact(write)
+
     def set_facts(self, facts: Facts) -> None:
         """Set facts about the store."""
-        with self.transaction() as run:
-            _set_facts(run, facts)
+        self.transact(lambda run: _set_facts(run, facts))
 
     def commit(self, number: int, change: Change, totals: Totals) -> None:
         """Write one operation as the event with this number; `totals` are those after it."""
         event = Event(number, change.kind, msgpack.packb(change.body), time.time(), totals)
-        with self.transaction() as run:
+
+        def write(run: Execute) -> None:
             many = self._connection.executemany
             if change.memories:
                 many(INSERT_MEMORY, change.memories)
@@ -218,18 +223,23 @@ class Database:
                 _set_facts(run, change.facts)
             run(INSERT_EVENT, event.row())
 
+        self.transact(write)
+
     def trim(self, event: int, is_present: Callable[[list[int]], bool]) -> None:
         """Delete events before this one and memories that had ended by then, because a snapshot holds the tree after it.
 
         `is_present` says whether the tree holds one of the rows that would be deleted: then their marks are damaged.
         """
-        with self.transaction() as run:
+
+        def write(run: Execute) -> None:
             ended = [record for (record,) in run("SELECT record FROM memories WHERE ended <= ?", (event,))]
             if is_present(ended):
                 raise DamagedStore(f"{self.path}: a present memory is marked as removed; `repair` corrects that")
             run("DELETE FROM memories WHERE ended <= ?", (event,))
             run("DELETE FROM events WHERE number < ?", (event,))
             _set_facts(run, {"trimmed": event})
+
+        self.transact(write)
 
     # ---- reading
 
@@ -350,7 +360,7 @@ def _words(statements: list[SqlRow]) -> list[list[str]]:
     return [str(statement).split() for (statement,) in statements]
 
 
-def _set_facts(run: Callable[..., sqlite3.Cursor], facts: Facts) -> None:
+def _set_facts(run: Execute, facts: Facts) -> None:
     for name, fact in facts.items():
         value = msgpack.packb(fact)
         run("INSERT OR REPLACE INTO facts VALUES (?, ?, ?)", (name, value, seal_of(name, value)))

@@ -24,6 +24,7 @@ from memorytree.packing import Value, pack, unpack
 from memorytree.progress import track
 from memorytree.serialization import sync_directory
 from memorytree.store import snapshots
+from memorytree.store.database import Database
 from memorytree.store.inputs import GivenMemories, Key, check_times
 from memorytree.store.paths import DATABASE, SNAPSHOTS
 from memorytree.store.schema import Json, Memory
@@ -42,20 +43,22 @@ FIELDS = frozenset({"id", "key", "value", "created", "metadata", "expires", "lab
 
 def export_jsonl(session: Session, file: TextFile, progress: bool) -> int:
     """Write all memories of a store as it is now, one on each line; returns how many."""
-    now, written = time.time(), 0
     with session.lock, _opened_for_writing(file) as lines:
-        size, database = len(session.state().tree), session.database
-        with database.consistent():
-            keys = stored_keys(database.facts())
-            for memories in track(database.live_memories(BATCH), "exporting", progress, -(-size // BATCH)):
-                present = [memory for memory in memories if memory.expires is None or now < memory.expires]
-                if keys is None or not present:
-                    continue
-                batch: Key = keys.from_bytes([row.key for row in present])
-                for memory, key in zip(present, batch, strict=True):
-                    lines.write(json.dumps(_to_line(memory, key), ensure_ascii=False) + "\n")
-                written += len(present)
-    return written
+        batches = -(-len(session.state().tree) // BATCH)
+        return session.database.read(lambda: sum(_write_lines(session.database, lines, batches if progress else None)))
+
+
+def _write_lines(database: Database, lines: IO[str], batches: int | None) -> Iterator[int]:
+    """Write all memories as lines; yields the numbers of lines. `batches`, for a progress bar, are about as many."""
+    keys, now = stored_keys(database.facts()), time.time()
+    for memories in track(database.live_memories(BATCH), "exporting", batches is not None, batches):
+        present = [memory for memory in memories if memory.expires is None or now < memory.expires]
+        if keys is None or not present:
+            continue
+        batch: Key = keys.from_bytes([row.key for row in present])
+        for memory, key in zip(present, batch, strict=True):
+            lines.write(json.dumps(_to_line(memory, key), ensure_ascii=False) + "\n")
+        yield len(present)
 
 
 def _to_line(memory: Memory, key: Key) -> dict[str, Json]:

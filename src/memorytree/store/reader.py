@@ -329,8 +329,8 @@ class StoreReader:
         Returns:
             The text, or the axes of matplotlib.
 
-        >>> "memories" in store.plot()
-        True
+        >>> print(store.plot())
+        leaf 0: 2
         """
         return self._session.state().tree.plot(ax, depth=depth, names=names)
 

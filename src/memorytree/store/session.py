@@ -133,10 +133,7 @@ class Session:
         for attempt in range(LOAD_ATTEMPTS):
             version = self.database.version()
             try:
-                with self.database.consistent():
-                    state, damage = StoreState.load(self.database, self.path / SNAPSHOTS, self._scorer)
-                    last = self.database.last_event()
-                    facts = self.database.facts()
+                state, damage, self.totals, self.facts = self.database.read(self._read_all)
                 if not damage or not self._reader:
                     break
             except StoreError:
@@ -145,11 +142,16 @@ class Session:
             # A writer may have replaced the snapshot while this process was reading it; the next attempt reads the new one.
         for line in damage:
             warnings.warn(f"{line}; the tree was made from the database instead", stacklevel=5)
-        self.totals = Totals() if last is None else last.totals
-        self.facts, self._committed, self._version, self._state = facts, state.event, version, state
-        if state.lineage != facts["lineage"] and not self._reader:
+        self._committed, self._version, self._state = state.event, version, state
+        if state.lineage != self.facts["lineage"] and not self._reader:
             self.database.set_facts({"lineage": state.lineage})
             self._try_snapshot(state)
+
+    def _read_all(self) -> tuple[StoreState, list[str], Totals, Facts]:
+        """The state, the damage in snapshots, the totals and the facts after the last event."""
+        state, damage = StoreState.load(self.database, self.path / SNAPSHOTS, self._scorer)
+        last = self.database.last_event()
+        return state, damage, Totals() if last is None else last.totals, self.database.facts()
 
     # ---- reading
 
@@ -188,13 +190,16 @@ class Session:
     def _follow(self, state: StoreState) -> None:
         """Apply what a writer has done. If that fails half-way, the state is loaded again."""
         self._state = None
-        with self.database.consistent():
+
+        def read() -> None:
             first = self.database.first_event()
             # A snapshot of the writer makes it delete events, and memories that had ended by the first event it keeps.
             if first is None or first <= state.event:
                 state.follow(self.database)
                 self.facts = self.database.facts()
                 self._state = state
+
+        self.database.read(read)
         if self._state is None:
             self._load()
 
