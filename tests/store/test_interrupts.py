@@ -78,8 +78,8 @@ def interrupted_at(moment, store, operation, gained):
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # an interrupt while a generator is deleted
 @pytest.mark.parametrize(
     ("name", "public", "every"),
-    [("insert", "", 1), ("insert", "1", 3), ("insert_many", "", 5), ("remove", "", 3), ("update_metadata", "", 5), ("reward", "", 7)],
-)  # fmt: skip
+    [("insert", "", 1), ("insert", "1", 3), *((name, "", 5) for name in OPERATIONS if name != "insert")],
+)
 def test_interrupted_operation_is_whole(interrupts, monkeypatch, tmp_path, name, public, every):
     monkeypatch.setenv("MEMORYTREE_PUBLIC_SIGNALS", public)
     operation, gained = OPERATIONS[name]
