@@ -100,3 +100,9 @@ def test_update_metadata_changes_what_filters_match(store):
     assert store.metadata(0) == {"kind": "note"}
     assert store.ids({"user": "ann"}) == [1]
     assert store.verify().ok
+
+
+@pytest.mark.parametrize("where", [None, {"user": 1}])
+def test_unknown_option_of_a_batch_is_refused(large, where):
+    with pytest.raises(TypeError, match="beem"):
+        large.query_many(matrix(2), where=where, beem=8)

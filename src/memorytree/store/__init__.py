@@ -72,6 +72,12 @@ def exists(path: str | os.PathLike[str]) -> bool:
     Args:
         path: the directory.
 
+    Returns:
+        Whether `open` would find one, not create one.
+
+    Raises:
+        DamagedStore: the tables in the database are not those of a store.
+
     Example:
         >>> import tempfile
         >>> exists(tempfile.mkdtemp())

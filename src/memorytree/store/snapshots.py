@@ -199,7 +199,7 @@ def _read_array(path: Path, length: int, sum: int, mapped: bool = False) -> np.n
     """The array in a file. Raises `DamagedStore` if its checksum does not match."""
     try:
         data: np.ndarray = np.memmap(path, np.uint8, "r") if mapped else np.fromfile(path, np.uint8)
-        if len(data) != length or zlib.crc32(data) != sum:  # type: ignore[arg-type]  # an array of bytes is a buffer
+        if len(data) != length or zlib.crc32(data.data) != sum:
             raise ValueError("its checksum does not match")
         head = io.BytesIO(data[:65536].tobytes())
         major, _ = np.lib.format.read_magic(head)
