@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
-from typing import Any, Self, Unpack
+from typing import Any, Self, TypeAlias, Unpack
 
 import numpy as np
 
@@ -31,6 +31,10 @@ from memorytree.store.session import Session
 from memorytree.store.state import StoreState
 from memorytree.store.verify import VerifyReport, verify_open
 
+FeatureNames: TypeAlias = Mapping[int, str] | Mapping[str, str]
+Picture: TypeAlias = Any
+"""Text, or the axes of matplotlib, which is optional."""
+
 
 class StoreReader:
     """The methods of a `MemoryStore` that change nothing in it.
@@ -47,8 +51,6 @@ class StoreReader:
     def __init__(self, session: Session):
         self.path = session.path
         self._session = session
-
-    # ---- contents
 
     @property
     def app_settings(self) -> dict[str, Json]:
@@ -292,7 +294,7 @@ class StoreReader:
         present = np.array([id in self for id in asked], bool)
         return np.where(present, self._session.state().tree.score(x, asked), -np.inf).astype(np.float32)
 
-    # ---- inspection
+    # ---- inspection, copies, closing
 
     def stats(self) -> Stats:
         """Size, shape and balance of the tree, and the bytes it uses in memory.
@@ -320,7 +322,7 @@ class StoreReader:
         """
         return explain_present(self._session.state(), x, k, beam)
 
-    def plot(self, ax: object = None, *, depth: int = 4, names: Mapping[Any, str] | None = None) -> Any:
+    def plot(self, ax: object = None, *, depth: int = 4, names: FeatureNames | None = None) -> Picture:
         """A picture of the tree.
 
         Args:
@@ -345,8 +347,6 @@ class StoreReader:
         """
         with self._session.lock:
             return verify_open(self.path, self._session.database, self._session.state())
-
-    # ---- copies, and the end
 
     def backup(self, path: str | os.PathLike[str]) -> None:
         """Copy the store as it is now, while it is in use.
