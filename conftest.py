@@ -6,7 +6,7 @@ import pytest
 @pytest.fixture(autouse=True)
 def example_store(request, tmp_path):
     """The examples of the methods of `MemoryStore` have a small store named `store`."""
-    if request.node.name.startswith("memorytree.store.store.MemoryStore."):
+    if request.node.name.startswith(("memorytree.store.store.MemoryStore.", "memorytree.store.reader.StoreReader.")):
         from memorytree.store import MemoryStore
 
         namespace = request.getfixturevalue("doctest_namespace")

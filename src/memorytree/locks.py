@@ -1,14 +1,12 @@
 """A lock for many readers or one writer. A write is not torn by Ctrl-C."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock, RLock, Thread, current_thread, local
-from typing import TYPE_CHECKING
 
 from memorytree.interrupts import InterruptDeferral
-
-if TYPE_CHECKING:
-    from threading import _RLock
 
 PRECEDENCE_SECONDS = 0.01
 """How long a new reader lets a waiting writer go first."""
@@ -20,8 +18,8 @@ class ReadersWriterLock:
     Each reading thread has a lock of its own, and a writer acquires all of them. Readers therefore never contend with each
     other, may read while they read, and hold a plain lock in a `with` statement, which an interrupt cannot leave half done.
 
-    A new reader lets a waiting writer go first, for at most `PRECEDENCE_SECONDS`: the reader may be nested in another read of
-    its thread, which that writer waits for.
+    A new reader lets a waiting writer go first, for at most `PRECEDENCE_SECONDS`: the reader may be nested in another read
+    of its thread, which that writer waits for.
 
     Ctrl-C in the main thread is deferred from `acquire_write` to `release_write`.
 
@@ -37,21 +35,21 @@ class ReadersWriterLock:
     def __init__(self) -> None:
         self._gate = Lock()  # held by a writer from when it begins to wait until it has ended
         self._writer_waits = False  # or writes
-        self._readers: list[tuple[Thread, _RLock]] = []
+        self._readers: list[tuple[Thread, RLock]] = []
         self._own = local()
         self._interrupts = InterruptDeferral()
 
-    def reading(self) -> "_RLock":
+    def reading(self) -> RLock:
         """The lock to hold while reading, with `with`."""
         try:
-            lock: _RLock = self._own.lock
+            lock: RLock = self._own.lock
         except AttributeError:
             lock = self._add_reader()
         if self._writer_waits and self._gate.acquire(timeout=PRECEDENCE_SECONDS):
             self._gate.release()
         return lock
 
-    def _add_reader(self) -> "_RLock":
+    def _add_reader(self) -> RLock:
         """A lock for this thread. Locks of threads that have ended are removed."""
         lock = RLock()
         with self._gate:

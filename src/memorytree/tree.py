@@ -728,7 +728,7 @@ class MemoryTree:
         *,
         explore: float = 0.0,
         beam: int = 1,
-        exclude: Sequence[Iterable[int]] | None = None,
+        exclude: Sequence[Iterable[int]] | np.ndarray | None = None,
         exploration_seed: int | None = None,
         threads: int = 1,
     ) -> HitMatrix:

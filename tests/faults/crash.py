@@ -3,8 +3,8 @@
     python -m tests.faults.crash 1000
 
 A child process applies a stream of operations and acknowledges each on a pipe, until it is killed at a random moment. The
-store must then equal a twin that was never killed, after the same operations: all that were acknowledged, and at most one more.
-The next child continues from there.
+store must then equal a twin that was never killed, after the same operations: all that were acknowledged, and at most one
+more. The next child continues from there.
 """
 
 import argparse
@@ -18,10 +18,10 @@ from pathlib import Path
 
 import numpy as np
 
-import memorytree
 from memorytree.engine.arrays import POOL
 from memorytree.serialization import split_arrays
 from memorytree.store import verify
+from tests.inspected_store import InspectedStore
 
 DIMENSIONS = 4
 KINDS = {
@@ -43,7 +43,7 @@ def keys_of(store, rows):
 
 def open_for_writing(path: Path, kind: str, **how):
     """A store of one kind."""
-    return memorytree.open(path, app_settings={"kind": kind}, **how, **KINDS[kind])
+    return InspectedStore(path, app_settings={"kind": kind}, **how, **KINDS[kind])
 
 
 def operate(store, seed: int) -> None:
@@ -84,7 +84,7 @@ def operate(store, seed: int) -> None:
 def write_until_killed(path: Path, kind: str, seed: int, pipe: int) -> None:
     """The child process: operate, acknowledge, and now and then write a snapshot or compact."""
     store = open_for_writing(path, kind)
-    store._session.database._connection.execute("PRAGMA wal_autocheckpoint = 20")  # often, so that kills hit it
+    store.session.database.rows("PRAGMA wal_autocheckpoint = 20")  # often, so that kills hit it
     pace = PACE.get(kind, 1)
     while True:
         operate(store, seed)
@@ -97,7 +97,7 @@ def write_until_killed(path: Path, kind: str, seed: int, pipe: int) -> None:
 
 def contents(store) -> dict:
     """Everything in a store except times, so that two stores can be compared bit by bit."""
-    state, arrays = split_arrays(store._session.state().tree.state_dict())
+    state, arrays = split_arrays(store.tree.state_dict())
     for name in list(arrays):
         # Positions in the pool of sparse keys depend on when it was last compacted; the keys themselves are compared.
         if name.endswith((".spans", ".key_features", ".key_weights")):
@@ -135,7 +135,7 @@ def kill_once(path: Path, kind: str, seed: int, chance: random.Random) -> int:
     acknowledged = 0
     for _ in range(chance.randrange(1, 25 * PACE.get(kind, 1))):
         acknowledged += len(os.read(read, 1))
-    time.sleep(chance.random() * 0.004)
+    time.sleep(chance.random() * 0.004)  # waits for nothing: it makes the moment of the kill random
     os.kill(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)
     assert os.WIFSIGNALED(status), "the child ended by itself"
@@ -158,11 +158,11 @@ def run(kills: int, kind: str = "paper", seed: int = 0, report=lambda line: None
         twin = open_for_writing(Path(folder) / "second twin", kind, durability="normal")
         for kill in range(1, kills + 1):
             least = twin.version + kill_once(path, kind, seed, chance)
-            with memorytree.open(path, mode="r") as store:
+            with InspectedStore(path, mode="r") as store:
                 assert least <= store.version <= least + 1, f"{least} acknowledged, {store.version} there"
                 while twin.version < store.version:
                     operate(twin, seed)
-                store._session.state().tree.check()
+                store.tree.check()
                 mine, other = contents(store), contents(twin)
                 for part, content in mine.items():
                     assert content == other[part], f"after kill {kill}: not the same {part}"

@@ -52,13 +52,12 @@ def make_store(path: Path) -> dict:
 
 
 def leave_without_closing(store) -> None:
-    """Close a store as a killed process does: no snapshot is written, and the log of the database stays."""
-    folder = store.path
-    kept = {path: path.read_bytes() for path in folder.glob("memories.sqlite*")}
-    store._session.abandon()
-    for path, content in kept.items():
-        path.write_bytes(content)
-    (folder / "memories.sqlite-shm").unlink(missing_ok=True)
+    """Close a store, and leave its files as a killed process does: without a last snapshot, and with the log."""
+    with tempfile.TemporaryDirectory() as folder:
+        kept = shutil.copytree(store.path, Path(folder) / "kept", ignore=shutil.ignore_patterns("*-shm"))
+        store.close()
+        shutil.rmtree(store.path)
+        shutil.move(kept, store.path)
 
 
 def answers(store) -> dict:

@@ -8,9 +8,9 @@ import sys
 import warnings
 from pathlib import Path
 
-import memorytree
 from memorytree.errors import StoreError
 from tests.faults.crash import contents
+from tests.inspected_store import InspectedStore
 
 WRITES, SYNCS = 1, 2
 FAULTS = {
@@ -62,7 +62,7 @@ def operations(store):
 
 def grown(path: Path):
     """A store with a little of everything."""
-    store = memorytree.open(path, **PAPER)
+    store = InspectedStore(path, **PAPER)
     if not len(store):
         for number in range(12):
             store.insert([number, number % 3, 1.0, 0.0], {"number": number}, metadata={"parity": number % 2})
@@ -102,7 +102,7 @@ def fail_each_call(folder: Path, disk: FaultyDisk, kind: str, name: str, every: 
         after = contents(store)
         assert store.verify().ok
         store.close()
-        with memorytree.open(path) as again:
+        with InspectedStore(path) as again:
             assert contents(again) == after, f"{name} with {kind} at call {calls}: not the same when opened again"
             assert again.verify().ok
         calls += step

@@ -1,5 +1,7 @@
 """Filters on metadata are exact."""
 
+import time
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -65,8 +67,8 @@ def test_beam_zero_respects_filter_and_expiry(tmp_path, monkeypatch):
         store.insert(rows[3], "short-lived", ttl=10)
         assert len(store.query(rows[3], 5, beam=0)) == 5
         assert all(value % 2 == 0 for value in store.query(rows[3], 5, beam=0, where={"even": True}).values)
-        now = memorytree.store.store.time.time()
-        monkeypatch.setattr(memorytree.store.store.time, "time", lambda: now + 60)
+        now = time.time()
+        monkeypatch.setattr(time, "time", lambda: now + 60)
         assert "short-lived" not in store.query(rows[3], 5, beam=0).values
         assert "short-lived" not in store.query_many(rows[3:5], 5, beam=0)[0].values
 
@@ -98,3 +100,9 @@ def test_update_metadata_changes_what_filters_match(store):
     assert store.metadata(0) == {"kind": "note"}
     assert store.ids({"user": "ann"}) == [1]
     assert store.verify().ok
+
+
+@pytest.mark.parametrize("where", [None, {"user": 1}])
+def test_unknown_option_of_a_batch_is_refused(large, where):
+    with pytest.raises(TypeError, match="beem"):
+        large.query_many(matrix(2), where=where, beem=8)

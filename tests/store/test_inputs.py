@@ -108,7 +108,9 @@ def test_limits_of_numbers(store):
     store.close()
 
 
-@pytest.mark.parametrize("wrong", [{"routing": "nonsense"}, {"app_settings": {1: "a"}}, {"app_settings": "abc"}, {"trees": 0}])
+@pytest.mark.parametrize(
+    "wrong", [{"routing": "nonsense"}, {"app_settings": {1: "a"}}, {"app_settings": "abc"}, {"trees": 0}]
+)
 def test_invalid_options_create_no_store(tmp_path, wrong):
     with pytest.raises(InvalidOption):
         memorytree.open(tmp_path / "store", **wrong)

@@ -1,9 +1,11 @@
 """Memories inserted one by one are events of their own: durable at once, and never torn."""
 
 import contextlib
+import io
 import sqlite3
 from collections.abc import Mapping
 from datetime import timedelta
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ import pytest
 import memorytree
 from memorytree.errors import DamagedStore, InvalidOption, MemoryTreeError, StoreError, UnsupportedValue
 from memorytree.store import repair, verify
+from memorytree.store.database import Database
 from tests.faults.damage import leave_without_closing
 from tests.store.conftest import reopened
 from tests.trees import KINDS, key_of, keys_of, matrix
@@ -189,16 +192,16 @@ def test_expired_memory_is_removed_by_the_next_insert(store, monkeypatch):
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
 def test_interruption_after_the_commit_is_recovered(store, monkeypatch, error):
     store.insert(KEY, "first")
-    commit = store._session.database.commit
+    commit = Database.commit
 
     def interrupted(*args):
         commit(*args)
         raise error
 
-    monkeypatch.setattr(store._session.database, "commit", interrupted)
-    with pytest.raises(error):
-        store.insert(KEY, "interrupted")
-    monkeypatch.undo()
+    with monkeypatch.context() as patch:
+        patch.setattr(Database, "commit", interrupted)
+        with pytest.raises(error):
+            store.insert(KEY, "interrupted")
     assert store[1] == "interrupted"
     assert store.insert(KEY, "next") == 2
     assert store.verify().ok
@@ -226,22 +229,27 @@ def test_metadata_may_insert_while_it_is_read(store):
         assert again.verify().ok
 
 
-def test_interrupted_read_leaves_no_transaction(store):
+class InterruptedConnection(sqlite3.Connection):
+    """A connection that is interrupted when a transaction has begun, if `begins` says so."""
+
+    begins = False
+
+    def execute(self, query, *arguments):
+        cursor = super().execute(query, *arguments)
+        if self.begins and query.startswith("BEGIN"):
+            raise KeyboardInterrupt
+        return cursor
+
+
+def test_interrupted_read_leaves_no_transaction(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=InterruptedConnection))
+        store = memorytree.open(tmp_path / "store", seed=0, durability="normal")
     store.insert(KEY, "first")
-    connection = store._session.database._connection
-
-    class Interrupted:
-        in_transaction = property(lambda self: connection.in_transaction)
-
-        def execute(self, query, *arguments):
-            connection.execute(query, *arguments)
-            if query.startswith("BEGIN"):
-                raise KeyboardInterrupt
-
-    store._session.database._connection = Interrupted()
-    with pytest.raises(KeyboardInterrupt):
-        store.verify()
-    store._session.database._connection = connection
+    with monkeypatch.context() as patch:
+        patch.setattr(InterruptedConnection, "begins", True)
+        with pytest.raises(KeyboardInterrupt):
+            store.verify()
     for i in range(20):
         store.insert(KEY, i)
     leave_without_closing(store)
@@ -251,8 +259,13 @@ def test_interrupted_read_leaves_no_transaction(store):
 
 def test_insert_inside_a_read_is_refused(store):
     store.insert(KEY, "first")
-    with store._session.database.consistent(), pytest.raises(StoreError, match="nothing was changed"):
-        store.insert(KEY, "would not last")
+
+    class InsertingFile(io.StringIO):
+        def write(self, text):
+            store.insert(KEY, "would not last")
+
+    with pytest.raises(StoreError, match="nothing was changed"):
+        store.export_jsonl(InsertingFile())
     assert store.insert(KEY, "lasts") == 1
     assert store.verify().ok
 

@@ -7,10 +7,13 @@ import sqlite3
 import pytest
 
 import memorytree
+from memorytree import MemoryTree
 from memorytree.errors import DamagedStore, InvalidKey
 from memorytree.store import repair, verify
+from memorytree.store.records import Records
 from memorytree.store.schema import INSERT_MEMORY, seal_of
 from tests.faults.damage import leave_without_closing
+from tests.inspected_store import InspectedStore
 from tests.store.conftest import reopened
 from tests.trees import matrix
 
@@ -22,26 +25,25 @@ def test_failure_after_the_commit_is_recovered(store, monkeypatch, error):
     def fails(*args, **options):
         raise error
 
-    monkeypatch.setattr(store._session.state().tree, "insert", fails)
-    with pytest.raises(error):
-        store.insert(matrix(1)[0], "interrupted", id=20)
+    with monkeypatch.context() as patch:
+        patch.setattr(MemoryTree, "insert", fails)
+        with pytest.raises(error):
+            store.insert(matrix(1)[0], "interrupted", id=20)
     assert len(store) == 21  # it was committed before the failure
     assert store.get(20) == "interrupted"
     assert store.verify().ok
 
 
 def test_removed_memories_are_forgotten_by_a_checkpoint(tmp_path):
-    with memorytree.open(tmp_path / "store", seed=0, durability="normal", capacity=50) as store:
+    with InspectedStore(tmp_path / "store", seed=0, durability="normal", capacity=50) as store:
         store.insert_many(matrix(3000, 2), range(3000), metadata={"kind": "passing"})
         before = [list(store.query(x, k=3)) for x in matrix(9, 2, seed=2)]
-        state = store._session.state()
         store.checkpoint()
-        assert store._session.state() is not state
-        assert len(store._session.state().records) == 50
+        assert len(store.session.state().records) == 50
         assert [list(store.query(x, k=3)) for x in matrix(9, 2, seed=2)] == before
         store.insert(matrix(1, 2)[0], "goes on")
         assert store.verify().ok
-        assert store._session.database.rows("SELECT count(*) FROM memories WHERE ended IS NULL") == [(50,)]
+        assert store.session.database.rows("SELECT count(*) FROM memories WHERE ended IS NULL") == [(50,)]
 
 
 def test_emptied_store_keeps_its_kind_of_keys(store):
@@ -191,8 +193,9 @@ def test_metadata_update_is_recovered_after_a_failure(store, monkeypatch):
     def fails(*args):
         raise MemoryError
 
-    monkeypatch.setattr(store._session.state().records, "set_metadata", fails)
-    with pytest.raises(MemoryError):
-        store.update_metadata(0, {"kind": "task"})
+    with monkeypatch.context() as patch:
+        patch.setattr(Records, "set_metadata", fails)
+        with pytest.raises(MemoryError):
+            store.update_metadata(0, {"kind": "task"})
     assert store.metadata(0) == {"kind": "task"}  # it was committed before the failure
     assert store.verify().ok

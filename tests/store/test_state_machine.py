@@ -13,6 +13,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 import memorytree
 from memorytree.errors import ConflictingReward, UnknownId
+from tests.faults.damage import leave_without_closing
+from tests.inspected_store import InspectedStore
 
 KEYS = st.lists(st.integers(-4, 4), min_size=3, max_size=3)
 VALUES = st.one_of(st.none(), st.integers(-5, 5), st.text(max_size=5), st.binary(max_size=5), st.lists(st.booleans()))
@@ -27,7 +29,7 @@ class StoreAgainstDictionary(RuleBasedStateMachine):
         self.folder = Path(tempfile.mkdtemp())
         self.options = {"durability": "normal", "seed": 3, "routing": routing, "capacity": capacity, "leaf_factor": 1}
         self.capacity = capacity
-        self.store = memorytree.open(self.folder / "store", **self.options)
+        self.store = InspectedStore(self.folder / "store", **self.options)
         self.twin = memorytree.open(self.folder / "twin", **self.options)  # never closed; the store must stay equal to it
         self.model = {}
         self.receipts = []
@@ -96,7 +98,10 @@ class StoreAgainstDictionary(RuleBasedStateMachine):
     @precondition(lambda self: self.model)
     @rule(key=KEYS, k=st.integers(1, 5), rewards=st.lists(st.sampled_from([0.0, 0.25, 1.0]), min_size=5, max_size=5))
     def query_and_reward(self, key, k, rewards):
-        mine, other = self.store.query(key, k, explore=0.5, exploration_seed=k), self.twin.query(key, k, explore=0.5, exploration_seed=k)
+        mine, other = (
+            self.store.query(key, k, explore=0.5, exploration_seed=k),
+            self.twin.query(key, k, explore=0.5, exploration_seed=k),
+        )
         assert list(mine) == list(other)
         assert all(self.model[id][1] == value for id, value in zip(mine.ids, mine.values, strict=True))
         given = dict(zip(mine.ids.tolist(), rewards, strict=False))
@@ -137,13 +142,12 @@ class StoreAgainstDictionary(RuleBasedStateMachine):
     @rule()
     def reopen(self):
         self.store.close()
-        self.store = memorytree.open(self.folder / "store", durability="normal")
+        self.store = InspectedStore(self.folder / "store", durability="normal")
 
     @rule()
     def reopen_without_snapshot(self):
-        # As after a crash: nothing but what the database holds.
-        self.store._session.abandon()
-        self.store = memorytree.open(self.folder / "store", durability="normal")
+        leave_without_closing(self.store)
+        self.store = InspectedStore(self.folder / "store", durability="normal")
 
     @invariant()
     def equals_the_dictionary(self):
@@ -155,7 +159,7 @@ class StoreAgainstDictionary(RuleBasedStateMachine):
             assert self.store[id] == value
             assert self.store.key(id).tolist() == key
             assert self.store.metadata(id) == metadata
-        self.store._session.state().tree.check()
+        self.store.tree.check()
 
     def teardown(self):
         if hasattr(self, "store"):
@@ -175,7 +179,7 @@ TestStoreAgainstDictionary.settings = settings(max_examples=25, stateful_step_co
 def test_expired_memory_is_never_returned(tmp_path, monkeypatch):
     clock = [1000.0]
     monkeypatch.setattr(time, "time", lambda: clock[0])
-    with memorytree.open(tmp_path / "store", seed=0) as store:
+    with InspectedStore(tmp_path / "store", seed=0) as store:
         short = store.insert([1.0], "short", ttl=10)
         long = store.insert([2.0], "long", ttl=100)
         ever = store.insert([3.0], "ever")
@@ -189,6 +193,6 @@ def test_expired_memory_is_never_returned(tmp_path, monkeypatch):
         with pytest.raises(UnknownId):
             store[short]
         store.insert([4.0], "new")
-        assert short not in store._session.state().tree
+        assert short not in store.tree
         clock[0] = 1101
         assert store.query([1.0], k=3).values == ["ever", "new"]

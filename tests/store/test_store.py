@@ -130,7 +130,9 @@ def test_batch_equals_single_calls(tmp_path):
         for i, x in enumerate(X):
             single.insert(x, i, metadata={"even": i % 2 == 0})
         for where in (None, {"even": True}):
-            assert [list(row) for row in many.query_many(X[:9], k=3, where=where)] == answers(single, X[:9], k=3, where=where)
+            assert [list(row) for row in many.query_many(X[:9], k=3, where=where)] == answers(
+                single, X[:9], k=3, where=where
+            )
         found = many.query_many(X[:9], k=3)
         assert found[0].metadata == single.query(X[0], k=3).metadata
         assert found.values == [row.values for row in found]

@@ -34,7 +34,7 @@ EXTRAS = {"plot": "plot"}
 class CommandGroup(TyperGroup):
     """The group of all commands. It turns expected exceptions into one line on standard error and an exit code."""
 
-    def invoke(self, ctx: Any) -> Any:  # a context of click, which newer versions of typer contain under another name
+    def invoke(self, ctx: Any) -> object:  # a context of click, which newer versions of typer contain under another name
         """Run a command."""
         set_encodings()
         try:

@@ -13,7 +13,7 @@ import typer
 from memorytree.errors import InvalidOption
 
 if TYPE_CHECKING:
-    from memorytree.text.hits import MetadataValue
+    from memorytree.store.inputs import MetadataValue
 
 Command = TypeVar("Command", bound=Callable[..., None])
 

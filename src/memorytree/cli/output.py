@@ -17,7 +17,7 @@ from rich.text import Text
 from memorytree.cli.options import format_value
 
 if TYPE_CHECKING:
-    from memorytree.text.hits import MetadataValue
+    from memorytree.store.inputs import MetadataValue
 
 WIDTH = 100  # of tables that are not written to a terminal
 

@@ -25,7 +25,7 @@ from memorytree.cli.stores import open_existing
 from memorytree.errors import InvalidOption
 
 if TYPE_CHECKING:
-    from memorytree.text.hits import MetadataValue
+    from memorytree.store.inputs import MetadataValue
 
 CONFIRM_ABOVE = 10
 """Removing more memories than this needs a confirmation."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from memorytree.store.database import Database
 from memorytree.store.paths import DATABASE
 from memorytree.store.repair import RepairReport, repair
 from memorytree.store.results import StoreHitMatrix, StoreHits
+from memorytree.store.schema import Json
 from memorytree.store.store import MemoryStore
 from memorytree.store.verify import VerifyReport, verify
 
@@ -32,8 +32,8 @@ def open(
     *,
     mode: str = "w",
     durability: str = "full",
-    app_settings: Mapping[str, Any] | None = None,
-    **options: Any,
+    app_settings: Mapping[str, Json] | None = None,
+    **options: object,
 ) -> MemoryStore:
     """Open the store in a directory; it is created if there is none. The same as `MemoryStore(path, ...)`.
 
@@ -71,6 +71,12 @@ def exists(path: str | os.PathLike[str]) -> bool:
 
     Args:
         path: the directory.
+
+    Returns:
+        Whether `open` would find one, not create one.
+
+    Raises:
+        DamagedStore: the tables in the database are not those of a store.
 
     Example:
         >>> import tempfile

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Sequence
+from typing import cast
 
 import numpy as np
 
@@ -13,16 +14,16 @@ from memorytree.errors import ConflictingReward, InvalidKey, InvalidOption
 from memorytree.receipts import Receipt
 from memorytree.results import NO_ID, RewardResult
 from memorytree.store.inputs import NewMemories, check_metadata, pack_metadata
-from memorytree.store.schema import Change, Memory, Observation, Reward, RewardedQuery
+from memorytree.store.schema import Change, Facts, Memory, Observation, Reward, RewardedQuery
 from memorytree.store.session import Session
 
 
 def insert(session: Session, new: NewMemories) -> list[int]:
     """Insert memories and return their ids. The caller is in `session.writing`, as for all functions here."""
     state, event, totals = session.state(), session.next_event, session.totals
-    kind = tuple(session.facts.get("keys", new.kind))
-    if kind != new.kind:
-        raise InvalidKey(f"this store holds {kind[0]} keys of dimension {kind[1]}, not {new.kind[0]} of {new.kind[1]}")
+    kind, dimension = session.facts.get("keys", new.kind)
+    if (kind, dimension) != new.kind:
+        raise InvalidKey(f"this store holds {kind} keys of dimension {dimension}, not {new.kind[0]} of {new.kind[1]}")
     ids, next_id = _assign_ids(new.ids, totals.next_id)
     evictions = state.tree.plan_evictions(np.array(ids, np.int64))
     first = totals.next_record
@@ -33,7 +34,7 @@ def insert(session: Session, new: NewMemories) -> list[int]:
     ]
     ended = state.ended(evictions.stored)
     ended += [rows[position].ended() for position in evictions.unstored]
-    facts = {} if "keys" in session.facts else {"keys": list(kind)}
+    facts: Facts = {} if "keys" in session.facts else {"keys": new.kind}
     session.commit(Change("insert", [first, first + len(ids) - 1], memories=rows, ended=ended, next_id=next_id, facts=facts))
     return ids
 
@@ -92,10 +93,8 @@ def reward(session: Session, given: Iterable[tuple[Receipt, dict[int, float]]]) 
     if not observations:
         return RewardResult(0, 0)
     body = [totals.next_reward, totals.next_reward + len(rewards) - 1]
-    result: RewardResult = session.commit(
-        Change("reward", body, queries=queries, rewards=rewards, observations=observations)
-    )
-    return result
+    change = Change("reward", body, queries=queries, rewards=rewards, observations=observations)
+    return cast(RewardResult, session.commit(change))
 
 
 def _new_rewards(observed: dict[int, float], known: dict[int, float]) -> dict[int, float]:

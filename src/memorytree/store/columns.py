@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
+
+from memorytree.store.inputs import MetadataValue
 
 ABSENT = -1
 """The code of a memory that does not have a field."""
@@ -30,7 +31,7 @@ class GrowableArray:
     def __len__(self) -> int:
         return self._length
 
-    def extend(self, more: Sequence[Any] | np.ndarray) -> None:
+    def extend(self, more: Sequence[object] | np.ndarray) -> None:
         """Add entries at the end."""
         end = self._length + len(more)
         if end > len(self._buffer):
@@ -58,7 +59,7 @@ class MetadataColumn:
     [0, 2]
     """
 
-    def __init__(self, values: Iterable[Any] = (), codes: np.ndarray | None = None):
+    def __init__(self, values: Iterable[MetadataValue] = (), codes: np.ndarray | None = None):
         self.values = list(values)
         self._code = {_comparable(value): code for code, value in enumerate(self.values)}
         self.codes = GrowableArray(np.int32, codes)
@@ -67,7 +68,7 @@ class MetadataColumn:
         # Places in order of their codes, these codes, and the places whose codes have changed since that was computed.
         self._sorted: tuple[np.ndarray, np.ndarray, list[int]] = np.zeros(0, np.int64), np.zeros(0, np.int32), []
 
-    def set(self, places: list[int], value: Any) -> None:
+    def set(self, places: list[int], value: MetadataValue) -> None:
         """Set the value at some places, which must be in order."""
         code = self._code.setdefault(_comparable(value), len(self.values))
         if code == len(self.values):
@@ -99,7 +100,7 @@ class MetadataColumn:
         """The code at a place."""
         return int(self.codes.array[place]) if place < len(self.codes) else ABSENT
 
-    def codes_of(self, values: Iterable[Any]) -> list[int]:
+    def codes_of(self, values: Iterable[MetadataValue]) -> list[int]:
         """The codes of those values that occur."""
         return [self._code[value] for value in dict.fromkeys(map(_comparable, values)) if value in self._code]
 
@@ -117,6 +118,6 @@ class MetadataColumn:
         return np.unique(np.concatenate([*runs, newest, np.array(changed, np.int64)]))
 
 
-def _comparable(value: Any) -> Any:
+def _comparable(value: MetadataValue) -> object:
     """A value such that values which are equal in JSON are equal here: True is not 1."""
     return ("bool", value) if isinstance(value, bool) else value

@@ -1,7 +1,7 @@
 """The SQLite database of a store: the only file that memories depend on.
 
-Every operation is one transaction and one row of `events`. Removed memories stay, marked with the event that ended them, until
-a snapshot of the tree makes the events before it unnecessary.
+Every operation is one transaction and one row of `events`. Removed memories stay, marked with the event that ended them,
+until a snapshot of the tree makes the events before it unnecessary.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TypeAlias, TypeVar, cast
 
 import msgpack
 
@@ -32,10 +31,12 @@ from memorytree.store.schema import (
     TABLES,
     Change,
     Event,
+    Facts,
     Memory,
     Observation,
     Reward,
     RewardedQuery,
+    SqlRow,
     Totals,
     is_whole,
     seal_of,
@@ -45,6 +46,8 @@ PAGE_BYTES = 4096
 BUSY_SECONDS = 60
 
 Row = TypeVar("Row", Memory, RewardedQuery, Reward)
+Result = TypeVar("Result")
+Execute: TypeAlias = Callable[..., sqlite3.Cursor]
 
 
 class SqliteErrors:
@@ -109,9 +112,11 @@ class Database:
 
     # ---- transactions
 
-    @contextmanager
-    def transaction(self, kind: str = "IMMEDIATE") -> Iterator[Callable[..., sqlite3.Cursor]]:
-        """Do all or nothing. No exception leaves a transaction open."""
+    def transact(self, work: Callable[[Execute], Result], kind: str = "IMMEDIATE") -> Result:
+        """Do all of what a function does, or nothing; returns what it returns. No exception leaves a transaction open.
+
+        This is no context manager: Ctrl-C could come before its `__exit__` has begun, and the transaction would stay open.
+        """
         with self._errors:
             if self._connection.in_transaction:
                 raise StoreError(f"{self.path} is being read or written by the caller; nothing was changed")
@@ -119,18 +124,17 @@ class Database:
             run = self._connection.execute
             try:
                 run(f"BEGIN {kind}")
-                yield run
+                result = work(run)
                 run("COMMIT")
+                return result
             except BaseException:
                 if self._connection.in_transaction:
                     run("ROLLBACK")
                 raise
 
-    @contextmanager
-    def consistent(self) -> Iterator[None]:
-        """A context in which all reads see the database as it was at one moment, whatever a writer does meanwhile."""
-        with self.transaction("DEFERRED"):
-            yield
+    def read(self, work: Callable[[], Result]) -> Result:
+        """What a function returns that reads the database as it is at one moment, whatever a writer does meanwhile."""
+        return self.transact(lambda run: work(), "DEFERRED")
 
     def _check_unchanged(self) -> None:
         """Raise if a database in a read-only place has changed all the same: it was written from another machine."""
@@ -159,12 +163,12 @@ class Database:
             self._check_unchanged()
             return int(self._connection.execute("PRAGMA data_version").fetchone()[0])
 
-    def rows(self, query: str, *arguments: object) -> list[tuple[Any, ...]]:
+    def rows(self, query: str, *arguments: object) -> list[SqlRow]:
         """All rows of a query."""
         with self._errors:
             return self._connection.execute(query, arguments).fetchall()
 
-    def stream(self, query: str) -> Iterator[tuple[Any, ...]]:
+    def stream(self, query: str) -> Iterator[SqlRow]:
         """The rows of a query one by one."""
         with self._errors:
             yield from self._connection.execute(query)
@@ -174,32 +178,35 @@ class Database:
     @property
     def is_new(self) -> bool:
         """Whether the file has no tables yet. Raises `DamagedStore` if its tables are not those of a store."""
-        tables = "SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY name"
-        found = self.rows(tables)
+        statements = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY name"
+        found = self.rows(statements)
         if not found:
             return True
         with contextlib.closing(sqlite3.connect(":memory:")) as model:
             model.executescript(TABLES)
-            if model.execute(tables).fetchall() != found:
+            if _words(model.execute(statements).fetchall()) != _words(found):
                 raise DamagedStore(f"{self.path}: the tables are not those of a store; `repair` saves what can be saved")
         return False
 
-    def create(self, facts: dict[str, Any]) -> None:
+    def create(self, facts: Facts) -> None:
         """Create the tables of a new store, with its first facts."""
-        with self.transaction() as run:
+
+        def write(run: Execute) -> None:
             for statement in TABLES.split(";\n"):
                 run(statement)
             _set_facts(run, facts)
 
-    def set_facts(self, facts: dict[str, Any]) -> None:
+        self.transact(write)
+
+    def set_facts(self, facts: Facts) -> None:
         """Set facts about the store."""
-        with self.transaction() as run:
-            _set_facts(run, facts)
+        self.transact(lambda run: _set_facts(run, facts))
 
     def commit(self, number: int, change: Change, totals: Totals) -> None:
         """Write one operation as the event with this number; `totals` are those after it."""
         event = Event(number, change.kind, msgpack.packb(change.body), time.time(), totals)
-        with self.transaction() as run:
+
+        def write(run: Execute) -> None:
             many = self._connection.executemany
             if change.memories:
                 many(INSERT_MEMORY, change.memories)
@@ -216,12 +223,15 @@ class Database:
                 _set_facts(run, change.facts)
             run(INSERT_EVENT, event.row())
 
+        self.transact(write)
+
     def trim(self, event: int, is_present: Callable[[list[int]], bool]) -> None:
         """Delete events before this one and memories that had ended by then, because a snapshot holds the tree after it.
 
         `is_present` says whether the tree holds one of the rows that would be deleted: then their marks are damaged.
         """
-        with self.transaction() as run:
+
+        def write(run: Execute) -> None:
             ended = [record for (record,) in run("SELECT record FROM memories WHERE ended <= ?", (event,))]
             if is_present(ended):
                 raise DamagedStore(f"{self.path}: a present memory is marked as removed; `repair` corrects that")
@@ -229,16 +239,18 @@ class Database:
             run("DELETE FROM events WHERE number < ?", (event,))
             _set_facts(run, {"trimmed": event})
 
+        self.transact(write)
+
     # ---- reading
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Facts:
         """The facts about the store."""
         found = {}
         for name, value, seal in self.rows("SELECT name, value, seal FROM facts"):
             if seal_of(name, value) != seal:
                 raise DamagedStore(f"{self.path}: the fact {name!r} is damaged; `repair` saves what can be saved")
             found[name] = msgpack.unpackb(value)
-        return found
+        return cast(Facts, found)
 
     def events(self, after: int) -> list[Event]:
         """The events after one, in order. Raises `DamagedStore` if one of them is missing or damaged."""
@@ -313,9 +325,10 @@ class Database:
         found = self.rows("SELECT number FROM queries WHERE digest = ?", digest)
         if not found:
             return None
-        return found[0][0], dict(self.rows("SELECT memory, reward FROM rewards WHERE query = ?", found[0][0]))  # type: ignore[arg-type]  # pairs
+        rewards = self.rows("SELECT memory, reward FROM rewards WHERE query = ?", found[0][0])
+        return found[0][0], {int(memory): float(reward) for memory, reward in rewards}
 
-    def _checked(self, name: str, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    def _checked(self, name: str, rows: list[SqlRow]) -> list[SqlRow]:
         """The rows. Raises `DamagedStore` if the seal of one does not match."""
         for row in rows:
             if not is_whole(row):
@@ -342,7 +355,12 @@ class Database:
                 raise DamagedStore(f"{self.path}: events are missing; `repair` saves what can be saved")
 
 
-def _set_facts(run: Callable[..., sqlite3.Cursor], facts: dict[str, Any]) -> None:
+def _words(statements: list[SqlRow]) -> list[list[str]]:
+    """SQL statements without their white space."""
+    return [str(statement).split() for (statement,) in statements]
+
+
+def _set_facts(run: Execute, facts: Facts) -> None:
     for name, fact in facts.items():
         value = msgpack.packb(fact)
         run("INSERT OR REPLACE INTO facts VALUES (?, ?, ?)", (name, value, seal_of(name, value)))

@@ -1,18 +1,19 @@
-"""Queries with a filter. Filters are exact: if k memories match, the best k of them are returned."""
+"""Queries with a filter or with expired memories. Filters are exact: if k memories match, the best k are returned."""
 
 from __future__ import annotations
 
 import math
 import time
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypedDict
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
 from memorytree.arguments import check_exclusions, check_ids, check_int, count_keys
-from memorytree.results import NO_ID
+from memorytree.results import NO_ID, Explanation, Hit
 from memorytree.store.columns import MetadataColumn
-from memorytree.store.inputs import Where, check_where
+from memorytree.store.inputs import Key, Where, check_where
 from memorytree.store.records import Records
 from memorytree.store.results import StoreHitMatrix, StoreHits
 
@@ -26,21 +27,26 @@ MAX_BEAM = 64
 """The tree is queried with beams up to this one before all matching memories are scored."""
 
 
-class ExplorationOptions(TypedDict, total=False):
-    """Options of single queries and of batches, as `MemoryTree.query` takes them."""
+class Exploration(TypedDict, total=False):
+    """What makes a query explore, as `MemoryTree.query` takes it."""
 
     explore: float
-    beam: int
     exploration_seed: int | None
 
 
-class SingleQueryOptions(ExplorationOptions, total=False):
+class CommonOptions(Exploration, total=False):
+    """Options of single queries and of batches."""
+
+    beam: int
+
+
+class SingleQueryOptions(CommonOptions, total=False):
     """Options of a query; `exclude` are the ids to leave out."""
 
     exclude: Iterable[int] | None
 
 
-class QueryOptions(ExplorationOptions, total=False):
+class QueryOptions(CommonOptions, total=False):
     """Options of a batch of queries; `exclude` are the ids to leave out for each row."""
 
     exclude: Sequence[Iterable[int]] | np.ndarray | None
@@ -86,14 +92,14 @@ class Filter:
 def query_filtered(state: StoreState, x: object, k: int, where: Where | None, asked: SingleQueryOptions) -> StoreHits:
     """The best k of the memories that match a filter and have not expired.
 
-    The tree is queried with larger and larger beams until k of its hits match. Where few memories match, or no beam was enough,
-    every matching memory is scored.
+    The tree is queried with larger and larger beams until k of its hits match. Where few memories match, or no beam was
+    enough, every matching memory is scored.
     """
     k = check_int("k", k, 1)
     beam = max(state.tree.check_beam(asked.get("beam", 1)), 1)
     exclude = asked.get("exclude")
     excluded = None if exclude is None else check_ids("exclude", exclude).tolist()
-    chance: dict[str, Any] = {"explore": asked.get("explore", 0.0), "exploration_seed": asked.get("exploration_seed")}
+    chance: Exploration = {"explore": asked.get("explore", 0.0), "exploration_seed": asked.get("exploration_seed")}
     with state.reading():
         wanted = Filter(state.records, where, time.time())
         while wanted.at_most >= SCAN_BELOW:
@@ -114,7 +120,7 @@ def query_filtered(state: StoreState, x: object, k: int, where: Where | None, as
 
 
 def _scan(
-    state: StoreState, x: object, k: int, places: np.ndarray, excluded: list[int] | None, chance: dict[str, Any]
+    state: StoreState, x: object, k: int, places: np.ndarray, excluded: list[int] | None, chance: Exploration
 ) -> StoreHits:
     """The best k of the memories at some places."""
     source = state.tree.query(x, 1, **chance)  # checks the key, and holds it for the receipt
@@ -127,8 +133,10 @@ def _scan(
     return StoreHits(state, source, (ids[best], scores[best], places[best].tolist()))
 
 
-def query_many_filtered(state: StoreState, X: Any, k: int, where: Where | None, asked: QueryOptions) -> StoreHitMatrix:
+def query_many_filtered(state: StoreState, X: Key, k: int, where: Where | None, asked: QueryOptions) -> StoreHitMatrix:
     """A batch of filtered queries; row i explores with `exploration_seed` + i."""
+    if unknown := asked.keys() - QueryOptions.__optional_keys__:
+        raise TypeError(f"query_many() got an unexpected keyword argument {sorted(unknown)[0]!r}")
     k, n = check_int("k", k, 1), count_keys(X)
     bounds, excluded = check_exclusions(asked.get("exclude"), n)
     seed = asked.get("exploration_seed")
@@ -143,3 +151,15 @@ def query_many_filtered(state: StoreState, X: Any, k: int, where: Where | None, 
         }
         rows.append(query_filtered(state, keys[i], k, where, row))
     return StoreHitMatrix.from_rows(rows, k)
+
+
+def explain_present(state: StoreState, x: Key, k: int, beam: int) -> Explanation:
+    """Why a query returns what it does, without memories that have expired."""
+    now, explanation = time.time(), state.tree.explain(x, k, beam=beam)
+    candidates = [
+        replace(candidate, hit=Hit(id, state.records.value(place), score))
+        for candidate in explanation.candidates
+        for id, place, score in [candidate.hit]
+        if state.records.expires[place] > now
+    ]
+    return replace(explanation, candidates=tuple(candidates))

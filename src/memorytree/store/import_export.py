@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, TypeAlias
+from typing import IO, TypeAlias
 
 import msgpack
 import numpy as np
@@ -24,13 +24,14 @@ from memorytree.packing import Value, pack, unpack
 from memorytree.progress import track
 from memorytree.serialization import sync_directory
 from memorytree.store import snapshots
+from memorytree.store.database import Database
+from memorytree.store.inputs import GivenMemories, Key, check_times
 from memorytree.store.paths import DATABASE, SNAPSHOTS
-from memorytree.store.schema import Memory
+from memorytree.store.schema import Json, Memory
 from memorytree.store.session import Session
 from memorytree.store.state import stored_keys
 
 TextFile: TypeAlias = str | os.PathLike[str] | IO[str]
-Json: TypeAlias = Any  # what the json module reads and writes
 BATCH = 10_000
 PACKED = "$msgpack"
 MAX_DEPTH = 100
@@ -42,23 +43,25 @@ FIELDS = frozenset({"id", "key", "value", "created", "metadata", "expires", "lab
 
 def export_jsonl(session: Session, file: TextFile, progress: bool) -> int:
     """Write all memories of a store as it is now, one on each line; returns how many."""
-    now, written = time.time(), 0
     with session.lock, _opened_for_writing(file) as lines:
-        size, database = len(session.state().tree), session.database
-        with database.consistent():
-            keys = stored_keys(database.facts())
-            for memories in track(database.live_memories(BATCH), "exporting", progress, -(-size // BATCH)):
-                present = [memory for memory in memories if memory.expires is None or now < memory.expires]
-                if keys is None or not present:
-                    continue
-                batch: Any = keys.from_bytes([row.key for row in present])
-                for memory, key in zip(present, batch, strict=True):
-                    lines.write(json.dumps(_to_line(memory, key), ensure_ascii=False) + "\n")
-                written += len(present)
-    return written
+        batches = -(-len(session.state().tree) // BATCH)
+        return session.database.read(lambda: sum(_write_lines(session.database, lines, batches if progress else None)))
 
 
-def _to_line(memory: Memory, key: Any) -> dict[str, Json]:
+def _write_lines(database: Database, lines: IO[str], batches: int | None) -> Iterator[int]:
+    """Write all memories as lines; yields the numbers of lines. `batches`, for a progress bar, are about as many."""
+    keys, now = stored_keys(database.facts()), time.time()
+    for memories in track(database.live_memories(BATCH), "exporting", batches is not None, batches):
+        present = [memory for memory in memories if memory.expires is None or now < memory.expires]
+        if keys is None or not present:
+            continue
+        batch: Key = keys.from_bytes([row.key for row in present])
+        for memory, key in zip(present, batch, strict=True):
+            lines.write(json.dumps(_to_line(memory, key), ensure_ascii=False) + "\n")
+        yield len(present)
+
+
+def _to_line(memory: Memory, key: Key) -> dict[str, Json]:
     """A memory as JSON data."""
     line = {"id": memory.id, "key": _key_to_json(key), "value": to_json(unpack(memory.value)), "created": memory.created}
     optional = {
@@ -70,13 +73,13 @@ def _to_line(memory: Memory, key: Any) -> dict[str, Json]:
     return line | {name: given for name, given in optional.items() if given is not None}
 
 
-def read_jsonl(file: TextFile, progress: bool) -> list[dict[str, Any]]:
-    """The memories in a file that `export_jsonl` wrote, as Python data; only key and value must be present.
+def read_jsonl(file: TextFile, progress: bool) -> GivenMemories | None:
+    """The memories in a file that `export_jsonl` wrote; None if there are none. Only key and value must be present.
 
     Raises:
         InvalidOption: a line is not a memory; the message names it.
     """
-    memories: list[dict[str, Any]] = []
+    memories: list[dict[str, Json]] = []
     with _opened_for_reading(file) as text:
         number = 0
         try:
@@ -90,11 +93,22 @@ def read_jsonl(file: TextFile, progress: bool) -> list[dict[str, Any]]:
             raise InvalidOption(f"line {number} is not a memory: {error}") from None
         except RecursionError:
             raise InvalidOption(f"line {number} is nested too deeply") from None
-    return memories
+    if not memories:
+        return None
+    columns = {name: [row.get(name) for row in memories] for name in FIELDS}
+    return GivenMemories(
+        keys=key_batch(columns["key"]),
+        values=columns["value"],
+        ids=columns["id"],
+        features=columns["features"],
+        labels=columns["label"],
+        metadata=columns["metadata"],
+        times=check_times(zip(columns["created"], columns["expires"], strict=True)),
+    )
 
 
-def _from_line(line: Json) -> dict[str, Any]:
-    """A memory from JSON data."""
+def _from_line(line: Json) -> dict[str, Json]:
+    """A memory from JSON data, with its key and its value as Python data."""
     if not isinstance(line, dict) or not {"key", "value"} <= line.keys():
         raise ValueError('a memory is an object with at least "key" and "value"')
     unknown = line.keys() - FIELDS
@@ -103,7 +117,7 @@ def _from_line(line: Json) -> dict[str, Any]:
     return line | {"key": _key_from_json(line["key"]), "value": from_json(line["value"])}
 
 
-def key_batch(keys: list[Any]) -> Any:
+def key_batch(keys: list[Key]) -> Key:
     """Single keys as one batch. Raises `InvalidOption` if they are of different kinds."""
     try:
         return scipy.sparse.vstack(keys, "csr") if scipy.sparse.issparse(keys[0]) else keys
@@ -111,7 +125,7 @@ def key_batch(keys: list[Any]) -> Any:
         raise InvalidOption(f"the keys are not all of one kind: {error}") from None
 
 
-def _key_to_json(key: Any) -> Json:
+def _key_to_json(key: Key) -> Json:
     """Dense keys are lists of numbers; sparse ones {"columns": n, "weights": pairs}, named ones {"weights": pairs}."""
     if scipy.sparse.issparse(key):
         weights = zip(key.indices.tolist(), key.data.tolist(), strict=True)
@@ -119,7 +133,7 @@ def _key_to_json(key: Any) -> Json:
     return key.tolist() if isinstance(key, np.ndarray) else {"weights": [list(pair) for pair in key.items()]}
 
 
-def _key_from_json(key: Json) -> Any:
+def _key_from_json(key: Json) -> Key:
     """The key that `_key_to_json` wrote."""
     if isinstance(key, list):
         return key

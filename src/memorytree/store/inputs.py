@@ -3,46 +3,75 @@
 from __future__ import annotations
 
 import math
-import numbers
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 import msgpack
 import numpy as np
 
 from memorytree import arguments
 from memorytree.errors import InvalidOption
-from memorytree.keys import Keys
+from memorytree.keys import AnyKeys
+from memorytree.packing import Value, pack
 from memorytree.tree import MemoryTree
 
-Metadata: TypeAlias = Mapping[str, str | int | float | bool | None]
+MetadataValue: TypeAlias = str | int | float | bool | None
+Metadata: TypeAlias = Mapping[str, MetadataValue]
 Where: TypeAlias = Mapping[str, object]
 Lifetime: TypeAlias = float | timedelta | None
+Key: TypeAlias = Any
+"""A key, or a batch of keys, in the form in which users give them."""
+
 KeyKind: TypeAlias = tuple[str, int]  # the name of a kind of keys, and their dimension
 Times: TypeAlias = tuple[float, float | None]  # creation and expiry, in seconds since 1970
 NO_EXPIRY = math.inf
 MAX_LIFETIME, MAX_TIME = 1e12, 1e15
 
+T = TypeVar("T")
 
-@dataclass(slots=True)
-class NewMemories:
+
+class NewMemories(NamedTuple):
     """A batch of memories for a store, one entry of each list for each memory, checked and as the database holds them."""
 
     kind: KeyKind
     keys: list[bytes]
     values: list[bytes]
-    ids: list[int]  # NO_ID: the next free one
+    ids: Sequence[int]  # NO_ID: the next free one
     features: list[bytes | None]
     labels: Sequence[str | int | None]
     metadata: list[bytes | None]
-    times: list[Times] = field(default_factory=list)
+    times: list[Times]
+
+
+class GivenMemories(NamedTuple):
+    """A batch of memories as a caller gives it: a batch of keys, and one entry of each list for each memory.
+
+    `ids`, `features` and `labels` may be None: there are none.
+    """
+
+    keys: Key
+    values: list[Value]
+    ids: Iterable[int | None] | None
+    features: object
+    labels: Iterable[str | int | None] | None
+    metadata: Sequence[Metadata | None]
+    times: list[Times]
+
+    def checked(self, tree: MemoryTree) -> NewMemories:
+        """The batch for a store with this tree. Raises what `MemoryStore.insert_many` raises."""
+        n = len(self.values)
+        kind, keys = batch_bytes(tree, self.keys)
+        ids = [arguments.check_new_id(id) for id in one_each("ids", n, self.ids)]
+        features = feature_bytes(tree, self.keys, self.features, n)
+        metadata = [pack_metadata(row) for row in self.metadata]
+        values = [pack(value) for value in self.values]
+        return NewMemories(kind, keys, values, ids, features, check_labels(self.labels, n), metadata, self.times)
 
 
 def key_bytes(tree: MemoryTree, x: object) -> tuple[KeyKind, list[bytes]]:
-    """The kind of a new key, and its bytes in a list of one. Raises `InvalidKey`, or `InvalidOption` if routing does not fit."""
+    """The kind of a new key, and its bytes in a list of one. Raises `InvalidKey`, or `InvalidOption` for other routing."""
     keys = tree.check_insert(x)
     return (keys.kind, keys.dimension), [keys.key_to_bytes(x)]
 
@@ -55,26 +84,26 @@ def batch_bytes(tree: MemoryTree, X: object) -> tuple[KeyKind, list[bytes]]:
     return (keys.kind, keys.dimension), [keys.to_bytes(keys.take(encoded, i)) for i in range(n)]
 
 
-def check_key_bytes(keys: Keys[Any, Any, Any], key: bytes) -> None:
+def check_key_bytes(keys: AnyKeys, key: bytes) -> None:
     """Raise `InvalidKey` unless these bytes, which may come from a client, are a key."""
     keys.batch(keys.from_bytes([key]))
 
 
-def feature_bytes(tree: MemoryTree, X: object, features: Any, n: int) -> list[bytes | None]:
+def feature_bytes(tree: MemoryTree, X: object, features: object, n: int) -> list[bytes | None]:
     """The features of n memories as bytes, None for a memory without any; X is a key of the batch, or the batch."""
     if features is None:
         return [None] * n
     if isinstance(features, list) and len(features) == n and any(row is None for row in features):
         return [None if row is None else feature_bytes(tree, X, [row], 1)[0] for row in features]
-    rows = arguments.check_feature_rows(features, n)
+    rows = arguments.check_feature_rows(cast(Sequence[object], features), n)
     tree.check_insert(X, rows)
     return [row.tobytes() for row in rows]
 
 
-def one_each(name: str, n: int, given: Any, shared: bool) -> Sequence[Any]:
-    """A list with one entry for each of n memories; with `shared`, or for None, all entries are `given`."""
-    if given is None or shared:
-        return [given] * n
+def one_each(name: str, n: int, given: Iterable[T] | None) -> Sequence[T | None]:
+    """A list with one entry for each of n memories; None stands for n times None."""
+    if given is None:
+        return [None] * n
     given = arguments.check_list(given)
     if len(given) != n:
         raise InvalidOption(f"{n} memories need {n} {name}, not {len(given)}")
@@ -100,13 +129,10 @@ def _is_utf8(text: str) -> bool:
     return text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
-def check_times(n: int, times: Sequence[tuple[float | None, float | None]]) -> list[Times]:
-    """Creation (None: now) and expiry of n memories."""
+def check_times(times: Iterable[tuple[float | None, float | None]]) -> list[Times]:
+    """Pairs of creation (None: now) and expiry, checked."""
     now = time.time()
-    pairs = one_each("times", n, times, False)
-    if not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
-        raise InvalidOption("times are pairs: when a memory was created, and when it expires")
-    return [(_moment(created, now), None if expires is None else _moment(expires, now)) for created, expires in pairs]
+    return [(_moment(created, now), None if expires is None else _moment(expires, now)) for created, expires in times]
 
 
 def lifetime(ttl: object) -> Times:
@@ -117,9 +143,9 @@ def lifetime(ttl: object) -> Times:
 
 def lifetimes(n: int, ttl: Lifetime | Sequence[Lifetime]) -> list[Times]:
     """The same for n memories; `ttl` is one for all, or one for each."""
-    if ttl is None or isinstance(ttl, numbers.Real | timedelta):
-        return [lifetime(ttl)] * n
-    return [lifetime(one) for one in one_each("ttl", n, ttl, False)]
+    if isinstance(ttl, Iterable):
+        return [lifetime(one) for one in one_each("ttl", n, ttl)]
+    return [lifetime(ttl)] * n
 
 
 def expiry(now: float, ttl: object) -> float | None:
@@ -135,7 +161,7 @@ def _moment(given: float | None, default: float) -> float:
     return default if given is None else arguments.check_fraction("a time", given, -MAX_TIME, MAX_TIME) + 0.0
 
 
-def _native(value: Any) -> Any:
+def _native(value: object) -> object:
     """A NumPy scalar as a Python scalar; other values as they are."""
     return value.item() if isinstance(value, np.generic) else value
 
@@ -159,7 +185,7 @@ def pack_metadata(metadata: object) -> bytes | None:
         raise InvalidOption(f"metadata cannot be stored: {error}") from None
 
 
-def check_metadata(metadata: object) -> dict[str, Any]:
+def check_metadata(metadata: object) -> dict[str, MetadataValue]:
     """Metadata as a dictionary of plain values. Raises `InvalidOption`."""
     if not isinstance(metadata, Mapping):
         raise InvalidOption(f"metadata is a mapping {{name: value}}, not {type(metadata).__name__}")
@@ -167,16 +193,16 @@ def check_metadata(metadata: object) -> dict[str, Any]:
     for name, value in plain.items():
         if not isinstance(name, str) or not _is_plain(value):
             raise InvalidOption(f"metadata maps names to text, numbers, booleans or None, not {name!r} to {value!r:.80}")
-    return plain
+    return cast(dict[str, MetadataValue], plain)
 
 
-def check_where(where: object) -> dict[str, list[Any]]:
+def check_where(where: object) -> dict[str, list[MetadataValue]]:
     """A filter as lists of the accepted values, by name. Raises `InvalidOption`."""
     if where is None:
         return {}
     if not isinstance(where, Mapping):
         raise InvalidOption(f'where is a mapping such as {{"user": "u17"}}, not {type(where).__name__}')
-    lists = {}
+    lists: dict[str, list[MetadataValue]] = {}
     for name, accepted in where.items():
         values = [
             _native(value) for value in (accepted if isinstance(accepted, list | tuple | set | frozenset) else [accepted])
@@ -185,5 +211,5 @@ def check_where(where: object) -> dict[str, list[Any]]:
             raise InvalidOption(
                 f"where maps names to text, numbers, booleans, None, or a list of these, not {name!r}: {accepted!r:.80}"
             )
-        lists[name] = values
+        lists[name] = cast(list[MetadataValue], values)
     return lists

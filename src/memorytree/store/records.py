@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import msgpack
 import numpy as np
 
 from memorytree.packing import Value, pack, unpack
 from memorytree.store.columns import ABSENT, GrowableArray, MetadataColumn
-from memorytree.store.inputs import NO_EXPIRY
+from memorytree.store.inputs import NO_EXPIRY, MetadataValue
 from memorytree.store.schema import Ended, Memory
 
 MIN_REMOVED = 1000
@@ -140,7 +139,7 @@ class Records:
         """The values at some places."""
         return [self.value(place) for place in places]
 
-    def metadata(self, place: int) -> dict[str, Any]:
+    def metadata(self, place: int) -> dict[str, MetadataValue]:
         """The metadata at a place."""
         codes = [(name, column, column.code_at(place)) for name, column in list(self.columns.items())]
         return {name: column.values[code] for name, column, code in codes if code != ABSENT}

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import msgpack
 
@@ -31,9 +31,11 @@ from memorytree.store.schema import (
     REWARD_COLUMNS,
     Change,
     Event,
+    Facts,
     Memory,
     Reward,
     RewardedQuery,
+    SqlRow,
     Totals,
     is_whole,
 )
@@ -162,7 +164,7 @@ class RowRecovery:
         if self._connection is not None:
             self._connection.close()
 
-    def _rows(self, query: str, *arguments: object) -> list[tuple[Any, ...]]:
+    def _rows(self, query: str, *arguments: object) -> list[SqlRow]:
         """The rows of a query; none if it fails."""
         if self._connection is None:
             return []
@@ -183,7 +185,7 @@ class RowRecovery:
                 continue
         return {number for number in found if isinstance(number, int)}
 
-    def _each(self, columns: str, table: str, column: str, numbers: set[int]) -> Iterator[tuple[Any, ...]]:
+    def _each(self, columns: str, table: str, column: str, numbers: set[int]) -> Iterator[SqlRow]:
         """The rows with some numbers, each by a query of its own."""
         for number in sorted(numbers):
             yield from self._rows(f"SELECT {columns} FROM {table} WHERE {column} = ?", number)
@@ -216,15 +218,15 @@ class RowRecovery:
         numbers = self._numbers("rewards", "number", self.totals.next_reward if self.totals else 1)
         return [Reward(*row) for row in self._each(REWARD_COLUMNS, "rewards", "number", numbers) if is_whole(row)]
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Facts:
         """The whole facts about the store."""
         rows = [row for name in FACTS for row in self._rows("SELECT name, value, seal FROM facts WHERE name = ?", name)]
-        return {name: msgpack.unpackb(value) for name, value, seal in rows if is_whole((name, value, seal))}
+        return cast(Facts, {name: msgpack.unpackb(value) for name, value, _ in filter(is_whole, rows)})
 
 
-def _recovered_facts(found: dict[str, Any], snapshot: Snapshot | None, report: RepairReport) -> dict[str, Any]:
+def _recovered_facts(found: Facts, snapshot: Snapshot | None, report: RepairReport) -> Facts:
     """The facts of the new database; a lost one comes from the snapshot, or is made up where that does no harm."""
-    facts: dict[str, Any] = {"format": FORMAT, "created": time.time(), "lineage": 0}
+    facts: Facts = {"format": FORMAT, "created": time.time(), "lineage": 0}
     if snapshot is not None:
         facts |= {
             "options": snapshot.tree.config.to_dict(),
@@ -232,7 +234,7 @@ def _recovered_facts(found: dict[str, Any], snapshot: Snapshot | None, report: R
             "app_settings": snapshot.app_settings,
         }
         if snapshot.tree.keys is not None:
-            facts["keys"] = [snapshot.tree.keys.kind, snapshot.tree.keys.dimension]
+            facts["keys"] = snapshot.tree.keys.kind, snapshot.tree.keys.dimension
     facts |= found
     if facts["format"] != FORMAT:
         raise StoreError(f"this store has format {facts['format']}, this version reads {FORMAT}: nothing was changed")

@@ -5,18 +5,22 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, TypeAlias, overload
 
 import numpy as np
 
 from memorytree.packing import Value
 from memorytree.receipts import Receipt
 from memorytree.results import NO_ID, Hit, HitMatrix, Hits
+from memorytree.store.inputs import MetadataValue
 
 if TYPE_CHECKING:
     from memorytree.store.state import StoreState
 
 NONCE_BYTES = 8
+
+Chosen: TypeAlias = tuple[np.ndarray, np.ndarray, list[int]]
+"""Ids, scores and places of hits."""
 
 
 class StoreHits(Sequence[Hit]):
@@ -37,9 +41,7 @@ class StoreHits(Sequence[Hit]):
 
     __slots__ = ("_nonce", "_places", "_receipt", "_source", "_state", "_values", "ids", "scores")
 
-    def __init__(
-        self, state: StoreState, source: Hits, chosen: tuple[Any, Any, Any] | None = None, nonce: bytes | None = None
-    ):
+    def __init__(self, state: StoreState, source: Hits, chosen: Chosen | None = None, nonce: bytes | None = None):
         """Hits of a store from hits of its tree, whose values are places; or `chosen`: other ids, scores and places."""
         ids, scores, places = chosen or (source.ids, source.scores, source.values)
         self.ids: np.ndarray = np.asarray(ids, np.int64)
@@ -59,7 +61,7 @@ class StoreHits(Sequence[Hit]):
         return self._values
 
     @property
-    def metadata(self) -> list[dict[str, Any] | None]:
+    def metadata(self) -> list[dict[str, MetadataValue] | None]:
         """The metadata of the hits as they are now; None for a memory that is not present any more."""
         metadata = self._state.records.metadata
         return [None if place is None else metadata(place) for place in self._places]

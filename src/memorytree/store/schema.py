@@ -9,11 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias, TypedDict
 
 import msgpack
 
 from memorytree.receipts import Receipt
+
+SqlRow: TypeAlias = tuple[Any, ...]
+"""A row as the module sqlite3 returns it."""
+
+Json: TypeAlias = Any
+"""JSON data of the application."""
 
 FORMAT = 1
 TABLES = """
@@ -31,7 +37,8 @@ CREATE TABLE memories (
 );
 CREATE INDEX ended ON memories (ended) WHERE ended IS NOT NULL;
 CREATE TABLE queries (
-    number INTEGER PRIMARY KEY, digest BLOB NOT NULL UNIQUE, receipt TEXT NOT NULL, event INTEGER NOT NULL, seal BLOB NOT NULL
+    number INTEGER PRIMARY KEY, digest BLOB NOT NULL UNIQUE, receipt TEXT NOT NULL, event INTEGER NOT NULL,
+    seal BLOB NOT NULL
 );
 CREATE TABLE rewards (
     number INTEGER PRIMARY KEY, query INTEGER NOT NULL, memory INTEGER NOT NULL, reward REAL NOT NULL, time REAL NOT NULL,
@@ -50,12 +57,28 @@ INSERT_REWARD = f"INSERT INTO rewards VALUES ({', '.join('?' * 7)})"
 DIGEST_RANGE = 2**64
 
 
+class Facts(TypedDict, total=False):
+    """The table `facts`: what is known about a store, by name. All but the last two are there from its creation.
+
+    `keys` are the kind and the dimension of the keys; `trimmed` is the first event that is kept.
+    """
+
+    format: int
+    identity: bytes
+    created: float
+    options: dict[str, object]
+    lineage: int
+    app_settings: dict[str, Json]
+    keys: tuple[str, int]  # a list where it was read from a file
+    trimmed: int
+
+
 def seal_of(*fields: object) -> bytes:
     """The checksum of a row: eight bytes that depend on every bit of its fields."""
     return blake2b(msgpack.packb(fields), digest_size=8).digest()
 
 
-def is_whole(row: Sequence[Any]) -> bool:
+def is_whole(row: Sequence[object]) -> bool:
     """Whether the last field of a row is the seal of the others."""
     try:
         return bool(seal_of(*row[:-1]) == row[-1])
@@ -89,9 +112,9 @@ class Memory(NamedTuple):
     seal: bytes
 
     @classmethod
-    def sealed(cls, *fields: Any) -> Memory:
+    def sealed(cls, *fields: object) -> Memory:
         """A row from its fields without the seal."""
-        return cls(*fields, seal_of(*fields))
+        return cls._make((*fields, seal_of(*fields)))
 
     def with_metadata(self, metadata: bytes | None) -> Memory:
         """The same row with other metadata, sealed anew."""
@@ -112,9 +135,9 @@ class RewardedQuery(NamedTuple):
     seal: bytes
 
     @classmethod
-    def sealed(cls, *fields: Any) -> RewardedQuery:
+    def sealed(cls, *fields: object) -> RewardedQuery:
         """A row from its fields without the seal."""
-        return cls(*fields, seal_of(*fields))
+        return cls._make((*fields, seal_of(*fields)))
 
 
 class Reward(NamedTuple):
@@ -129,9 +152,9 @@ class Reward(NamedTuple):
     seal: bytes
 
     @classmethod
-    def sealed(cls, *fields: Any) -> Reward:
+    def sealed(cls, *fields: object) -> Reward:
         """A row from its fields without the seal."""
-        return cls(*fields, seal_of(*fields))
+        return cls._make((*fields, seal_of(*fields)))
 
 
 class Ended(NamedTuple):
@@ -175,7 +198,7 @@ class Change:
     rewards: Sequence[Reward] = ()
     observations: Sequence[Observation] = ()
     next_id: int | None = None
-    facts: dict[str, Any] = field(default_factory=dict)
+    facts: Facts = field(default_factory=lambda: Facts())
 
 
 class Totals(NamedTuple):
@@ -214,12 +237,12 @@ class Event(NamedTuple):
     totals: Totals
 
     @classmethod
-    def from_row(cls, row: Sequence[Any]) -> Event:
+    def from_row(cls, row: SqlRow) -> Event:
         """The event in a row."""
         number, kind, body, time, *totals, _ = row
         return cls(number, kind, body, time, Totals(*totals))
 
-    def row(self) -> tuple[Any, ...]:
+    def row(self) -> SqlRow:
         """The row of this event, with its seal."""
         fields = (self.number, self.kind, self.body, self.time, *self.totals)
         return (*fields, seal_of(*fields))

@@ -1,7 +1,7 @@
 """An open store: its lock, its database, its state in memory, and how an operation is committed.
 
-An operation is committed to the database first and applied to the state then: one that fails leaves both as they were, and one
-that was acknowledged survives a crash. This file also decides when a snapshot is written.
+An operation is committed to the database first and applied to the state then: one that fails leaves both as they were, and
+one that was acknowledged survives a crash. This file also decides when a snapshot is written.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from memorytree.store import snapshots
 from memorytree.store.database import Database
 from memorytree.store.owner_lock import OwnerLock
 from memorytree.store.paths import DATABASE, LOCK, SNAPSHOTS, check_directory
-from memorytree.store.schema import FORMAT, Change, Totals
+from memorytree.store.schema import FORMAT, Change, Facts, Json, Totals
 from memorytree.store.snapshots import Snapshot
-from memorytree.store.state import StoreState
+from memorytree.store.state import Outcome, StoreState
 
 SNAPSHOT_WEIGHT = 20_000
 """A snapshot is due when this much has been applied since the last one, and as much as there are memories."""
@@ -54,7 +54,7 @@ class Session:
     """
 
     def __init__(
-        self, path: Path, mode: str, durability: str, app_settings: Mapping[str, Any] | None, options: dict[str, Any]
+        self, path: Path, mode: str, durability: str, app_settings: Mapping[str, Json] | None, options: Mapping[str, object]
     ):
         if mode not in ("w", "r"):
             raise InvalidOption(f'mode is "w" or "r", not {mode!r}')
@@ -67,7 +67,8 @@ class Session:
         self._scorer = options.get("scorer")
         self._state: StoreState | None = None  # None: to be read from the disk
         self._open = False
-        checked = TreeConfig(**options).to_dict()
+        given: dict[str, Any] = {**options}
+        checked = TreeConfig(**given).to_dict()
         settings = None if app_settings is None else _checked_settings(app_settings)
         check_directory(self.path, create=not self._reader)
         self._owner_lock = None if self._reader else OwnerLock(self.path / LOCK)
@@ -87,7 +88,7 @@ class Session:
             raise
         self._open = True
 
-    def _create(self, options: dict[str, Any], settings: dict[str, Any]) -> None:
+    def _create(self, options: dict[str, object], settings: dict[str, Json]) -> None:
         """Write the tables of a new store."""
         if self._reader:
             raise StoreError(f"{self.path} is not a store yet: open it for writing first")
@@ -106,8 +107,8 @@ class Session:
             raise StoreError(f"{self.path} could not be forced to the disk: {error}") from error
 
     def _checked_facts(
-        self, settings: dict[str, Any] | None, given: dict[str, Any], checked: dict[str, Any]
-    ) -> dict[str, Any]:
+        self, settings: dict[str, Json] | None, given: Mapping[str, object], checked: Mapping[str, object]
+    ) -> Facts:
         """The facts about the store. Raises for settings and options that differ from those it was created with.
 
         `given` are the options as the caller gave them, `checked` all options as plain data.
@@ -132,10 +133,7 @@ class Session:
         for attempt in range(LOAD_ATTEMPTS):
             version = self.database.version()
             try:
-                with self.database.consistent():
-                    state, damage = StoreState.load(self.database, self.path / SNAPSHOTS, self._scorer)
-                    last = self.database.last_event()
-                    facts = self.database.facts()
+                state, damage, self.totals, self.facts = self.database.read(self._read_all)
                 if not damage or not self._reader:
                     break
             except StoreError:
@@ -144,11 +142,16 @@ class Session:
             # A writer may have replaced the snapshot while this process was reading it; the next attempt reads the new one.
         for line in damage:
             warnings.warn(f"{line}; the tree was made from the database instead", stacklevel=5)
-        self.totals = Totals() if last is None else last.totals
-        self.facts, self._committed, self._version, self._state = facts, state.event, version, state
-        if state.lineage != facts["lineage"] and not self._reader:
+        self._committed, self._version, self._state = state.event, version, state
+        if state.lineage != self.facts["lineage"] and not self._reader:
             self.database.set_facts({"lineage": state.lineage})
             self._try_snapshot(state)
+
+    def _read_all(self) -> tuple[StoreState, list[str], Totals, Facts]:
+        """The state, the damage in snapshots, the totals and the facts after the last event."""
+        state, damage = StoreState.load(self.database, self.path / SNAPSHOTS, self._scorer)
+        last = self.database.last_event()
+        return state, damage, Totals() if last is None else last.totals, self.database.facts()
 
     # ---- reading
 
@@ -187,13 +190,16 @@ class Session:
     def _follow(self, state: StoreState) -> None:
         """Apply what a writer has done. If that fails half-way, the state is loaded again."""
         self._state = None
-        with self.database.consistent():
+
+        def read() -> None:
             first = self.database.first_event()
             # A snapshot of the writer makes it delete events, and memories that had ended by the first event it keeps.
             if first is None or first <= state.event:
                 state.follow(self.database)
                 self.facts = self.database.facts()
                 self._state = state
+
+        self.database.read(read)
         if self._state is None:
             self._load()
 
@@ -223,7 +229,7 @@ class Session:
             if state.weight > max(SNAPSHOT_WEIGHT, len(state.tree)):
                 self._try_snapshot(state)
 
-    def commit(self, change: Change) -> Any:
+    def commit(self, change: Change) -> Outcome:
         """Commit an operation and apply it; returns what it returns. The caller is in `writing`."""
         state, number = self._current(), self._committed + 1
         totals = self.totals.after(change)
@@ -283,7 +289,7 @@ class Session:
         self.database.trim(state.event, lambda ended: bool(np.isin(ended, numbers).any()))
         if state.records.mostly_removed:
             # Places are used once, so the state is read again without those of removed memories. Readers keep the old one.
-            self._state = StoreState(self.identity, state.kind, snapshots.read(path, self._scorer))
+            self._state = StoreState(self.identity, state.keys, snapshots.read(path, self._scorer))
 
     def _try_snapshot(self, state: StoreState) -> None:
         """Write a snapshot that the caller did not ask for: if it fails, the operation has succeeded all the same."""
@@ -308,16 +314,8 @@ class Session:
                 if self._owner_lock:
                     self._owner_lock.release()
 
-    def abandon(self) -> None:
-        """Close the files as the end of the process would: no snapshot is written."""
-        with self.lock:
-            self._open, self._state = False, None
-            self.database.close()
-            if self._owner_lock:
-                self._owner_lock.release()
 
-
-def _checked_settings(settings: object) -> dict[str, Any]:
+def _checked_settings(settings: object) -> dict[str, Json]:
     """A copy of the JSON data of an application. Raises `InvalidOption`."""
     try:
         copied = msgpack.unpackb(msgpack.packb(settings))

@@ -1,7 +1,7 @@
 """Snapshots of a store's state: a directory of .npy files, and a manifest with a checksum for each.
 
-A snapshot is written under another name, forced to the disk and renamed, so that it exists whole or not at all. It is derived
-from the database; deleting it costs time, not memories.
+A snapshot is written under another name, forced to the disk and renamed, so that it exists whole or not at all. It is
+derived from the database; deleting it costs time, not memories.
 """
 
 from __future__ import annotations
@@ -15,14 +15,16 @@ import shutil
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypedDict, TypeVar, cast
 
 import numpy as np
 
+from memorytree.config import Scorer
 from memorytree.errors import DamagedStore, InvalidOption
 from memorytree.packing import pack, unpack
 from memorytree.serialization import join_arrays, split_arrays, sync_directory
 from memorytree.store.records import Records
+from memorytree.store.schema import Json
 from memorytree.tree import MemoryTree
 
 FORMAT = 1
@@ -40,12 +42,22 @@ class Snapshot(NamedTuple):
     lineage: int
     tree: MemoryTree
     records: Records
-    app_settings: dict[str, Any] = {}  # for `repair`
+    app_settings: dict[str, Json]  # for `repair`
 
 
-def custom_scorer(options: Mapping[str, Any], given: Any) -> Any:
+class Manifest(TypedDict):
+    """The manifest of a snapshot: `files` are the length and the checksum of each array by name."""
+
+    format: int
+    event: int
+    seal: str
+    lineage: int
+    files: dict[str, tuple[int, int]]
+
+
+def custom_scorer(options: Mapping[str, object], given: object) -> Scorer | None:
     """The scorer that was given, if the options of a tree say that it has one of the user's own; else None."""
-    return given if options["scorer"] == {"name": "custom"} else None
+    return cast(Scorer, given) if options["scorer"] == {"name": "custom"} else None
 
 
 def path_of(folder: Path, event: int) -> Path:
@@ -75,7 +87,7 @@ def write(folder: Path, snapshot: Snapshot, seal: bytes) -> Path:
     part.mkdir()
     try:
         sums = {name: _write_array(part / f"{name}.npy", array) for name, array in arrays.items()}
-        manifest = {
+        manifest: Manifest = {
             "format": FORMAT, "event": snapshot.event, "seal": seal.hex(), "lineage": snapshot.lineage, "files": sums,
         }  # fmt: skip
         text = json.dumps(manifest, indent=1).encode()
@@ -150,15 +162,15 @@ class _ChecksumWriter:
         return memoryview(data).nbytes
 
 
-def _write_array(path: Path, array: np.ndarray) -> list[int]:
+def _write_array(path: Path, array: np.ndarray) -> tuple[int, int]:
     """Write an array to a file: the length of the file and its checksum."""
     with _synced(path) as file:
         writer = _ChecksumWriter(file)
-        np.save(writer, array)  # type: ignore[arg-type]  # NumPy asks of a file only that it has `write`
-    return [writer.bytes, writer.sum]
+        np.save(writer, array)
+    return writer.bytes, writer.sum
 
 
-def read_manifest(path: Path) -> dict[str, Any]:
+def read_manifest(path: Path) -> Manifest:
     """The manifest of a snapshot. Raises `DamagedStore`."""
     try:
         sum, _, text = (path / MANIFEST).read_bytes().partition(b"\n")
@@ -169,7 +181,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
         raise DamagedStore(f"{path / MANIFEST} is damaged: {error}") from None
     if manifest["format"] != FORMAT:
         raise DamagedStore(f"{path} has format {manifest['format']}, this version reads {FORMAT}")
-    return dict(manifest)
+    return cast(Manifest, manifest)
 
 
 def damage_in(path: Path) -> Iterator[str]:
@@ -187,7 +199,7 @@ def _read_array(path: Path, length: int, sum: int, mapped: bool = False) -> np.n
     """The array in a file. Raises `DamagedStore` if its checksum does not match."""
     try:
         data: np.ndarray = np.memmap(path, np.uint8, "r") if mapped else np.fromfile(path, np.uint8)
-        if len(data) != length or zlib.crc32(data) != sum:  # type: ignore[arg-type]  # an array of bytes is a buffer
+        if len(data) != length or zlib.crc32(data.data) != sum:
             raise ValueError("its checksum does not match")
         head = io.BytesIO(data[:65536].tobytes())
         major, _ = np.lib.format.read_magic(head)

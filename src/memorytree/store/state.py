@@ -16,7 +16,7 @@ import numpy as np
 
 from memorytree.config import TreeConfig
 from memorytree.errors import DamagedStore
-from memorytree.keys import Keys, make_keys
+from memorytree.keys import AnyKeys, make_keys
 from memorytree.locks import ReadersWriterLock
 from memorytree.packing import Value
 from memorytree.receipts import Decision, decision_rows
@@ -24,11 +24,13 @@ from memorytree.results import NO_ID, RewardResult
 from memorytree.store import snapshots
 from memorytree.store.database import Database
 from memorytree.store.records import Records
-from memorytree.store.schema import Change, Ended, Memory, Observation, shifted
+from memorytree.store.schema import Change, Ended, Facts, Memory, Observation, shifted
 from memorytree.store.snapshots import Snapshot, custom_scorer
 from memorytree.tree import MemoryTree
 
-StoredKeys: TypeAlias = Keys[Any, Any, Any]
+Outcome: TypeAlias = RewardResult | int | None
+"""What an operation returns: that of `reward`, how many memories were moved, or nothing."""
+
 MAX_PENDING = 10_000
 """So many insertions at most are replayed as one batch."""
 
@@ -46,7 +48,7 @@ class StoreState:
         weight: how much was applied since the snapshot that this began with.
     """
 
-    def __init__(self, identity: bytes, keys: StoredKeys | None, snapshot: Snapshot):
+    def __init__(self, identity: bytes, keys: AnyKeys | None, snapshot: Snapshot):
         self.identity, self.keys = identity, keys
         self.event, self.lineage = snapshot.event, snapshot.lineage
         self.tree, self.records = snapshot.tree, snapshot.records
@@ -56,14 +58,16 @@ class StoreState:
         self.tree.on_remove = lambda id, place: self._removed.append(place)
 
     @classmethod
-    def empty(cls, facts: dict[str, Any], scorer: object, lineage: int = 0) -> StoreState:
+    def empty(cls, facts: Facts, scorer: object, lineage: int = 0) -> StoreState:
         """The state of a store without memories."""
         config = TreeConfig.from_dict(facts["options"], custom_scorer(facts["options"], scorer))
-        return cls(facts["identity"], stored_keys(facts), Snapshot(0, lineage, MemoryTree.from_config(config), Records()))
+        return cls(
+            facts["identity"], stored_keys(facts), Snapshot(0, lineage, MemoryTree.from_config(config), Records(), {})
+        )
 
     @classmethod
     def load(cls, database: Database, folder: Path, scorer: object) -> tuple[StoreState, list[str]]:
-        """The state after the last event in a database, from the newest whole snapshot; and the damage in other snapshots."""
+        """The state after the last event of a database, from the newest whole snapshot; and the damage in others."""
         facts = database.facts()
         last, first = database.last_event(), database.first_event()
         database.check_nothing_is_missing(last)
@@ -119,7 +123,7 @@ class StoreState:
 
     def place(self, id: object) -> int | None:
         """The place of a memory; None where there is none."""
-        return self.tree.get(id) if isinstance(id, int | np.integer) and id in self.tree else None
+        return self.tree.get(int(id)) if isinstance(id, int | np.integer) and id in self.tree else None
 
     def value(self, id: int) -> Value:
         """The value of a memory, or None."""
@@ -132,21 +136,32 @@ class StoreState:
 
     # ---- changing
 
-    def apply(self, change: Change) -> Any:
+    def apply(self, change: Change) -> Outcome:
         """Do what an operation does to the tree and the records; returns what the operation returns."""
-        if change.kind == "insert":
-            self.keys = self.keys or stored_keys(change.facts)
-            return self._insert(change.memories)
-        if change.kind == "remove":
-            return self._remove(change.body)
-        if change.kind == "update_metadata":
-            return self._update_metadata(change.rewritten)
-        if change.kind == "reward":
-            return self._reward(change.observations)
-        self.weight += 1 + len(self.tree) // 8  # replaying it takes long, so a snapshot is due sooner
-        if change.kind == "sweep":
-            return self.tree.sweep()
-        return self.tree.refit(change.body) if change.kind == "refit" else self.tree.reroute(change.body)
+        match change.kind:
+            case "reward":
+                return self._reward(change.observations)
+            case "sweep":
+                self._add_weight_of_all()
+                return self.tree.sweep()
+            case "insert":
+                self.keys = self.keys or stored_keys(change.facts)
+                self._insert(change.memories)
+            case "remove":
+                self._remove(change.body)
+            case "update_metadata":
+                self._update_metadata(change.rewritten)
+            case "refit":
+                self._add_weight_of_all()
+                self.tree.refit(change.body)
+            case "reroute":
+                self._add_weight_of_all()
+                self.tree.reroute(change.body)
+        return None
+
+    def _add_weight_of_all(self) -> None:
+        """Add the weight of an operation on the whole tree: its replay takes long, so a snapshot is due sooner."""
+        self.weight += 1 + len(self.tree) // 8
 
     def _insert(self, memories: Sequence[Memory]) -> None:
         """Insert memories; those that they replace, and those beyond the capacity, leave."""
@@ -235,6 +250,6 @@ class StoreState:
             self.event = events[-1].number
 
 
-def stored_keys(facts: dict[str, Any]) -> StoredKeys | None:
+def stored_keys(facts: Facts) -> AnyKeys | None:
     """The conversions of a store's keys to and from bytes, from its facts; None before the first key."""
     return make_keys(*facts["keys"]) if "keys" in facts else None

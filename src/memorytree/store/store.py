@@ -1,35 +1,30 @@
-"""MemoryStore: a memory that learns and is durable. All public methods of a store are here."""
+"""MemoryStore: a memory that learns and is durable. The methods that write are here, those that read in `StoreReader`."""
 
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from copy import deepcopy
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, Unpack
+from typing import TypeAlias, cast
 
 import numpy as np
 
 from memorytree.arguments import check_int, check_list, check_new_id, check_new_ids, check_reward_matrix
-from memorytree.errors import InvalidOption, InvalidReceipt, UnknownId
+from memorytree.errors import InvalidOption, InvalidReceipt
 from memorytree.packing import Value, pack
 from memorytree.receipts import Receipt
-from memorytree.results import NO_ID, Explanation, Hit, RewardResult, Stats
+from memorytree.results import NO_ID, RewardResult
 from memorytree.store import changes, import_export
-from memorytree.store.filtering import Filter, QueryOptions, SingleQueryOptions, query_filtered, query_many_filtered
+from memorytree.store.import_export import TextFile
 from memorytree.store.inputs import (
-    NO_EXPIRY,
+    GivenMemories,
+    Key,
     Lifetime,
     Metadata,
     NewMemories,
-    Times,
     Where,
-    batch_bytes,
     check_key_bytes,
     check_labels,
-    check_times,
     check_where,
     feature_bytes,
     key_bytes,
@@ -38,26 +33,22 @@ from memorytree.store.inputs import (
     one_each,
     pack_metadata,
 )
+from memorytree.store.reader import StoreReader
 from memorytree.store.results import StoreHitMatrix, StoreHits
-from memorytree.store.schema import Change
+from memorytree.store.schema import Change, Json
 from memorytree.store.session import Session
-from memorytree.store.state import StoreState
-from memorytree.store.verify import VerifyReport, verify_open
-
-if TYPE_CHECKING:
-    from memorytree.store.import_export import TextFile
 
 Rewards: TypeAlias = Mapping[int, float | None] | Sequence[float | None]
 
 
-class MemoryStore:
+class MemoryStore(StoreReader):
     """A memory that learns, in a directory: what it has acknowledged survives crashes and power cuts.
 
-    It has the methods of `MemoryTree`, and metadata, filters and expiry on top. `memorytree.open` is the same as this class.
+    It has the methods of `MemoryTree`, and metadata, filters and expiry. `memorytree.open` is the same as this class.
 
     Args:
         path: the directory; a new store is created if there is none.
-        mode: "w" to write (one process at a time), "r" to read beside a writer.
+        mode: "w" to write (one process at a time), "r" to read, also while another process writes.
         durability: "full": what was acknowledged survives a power cut; "normal": it survives the end of the process.
         app_settings: JSON data of the application, kept from when the store is created.
         options: options of `MemoryTree`, kept from when the store is created.
@@ -68,8 +59,9 @@ class MemoryStore:
         StoreError: the directory cannot be a store, or cannot be read or written.
         InvalidOption: an option does not fit, or differs from the one the store was created with.
 
-    All methods raise `StoreClosed` after `close`; those that write raise `ReadOnlyStore` in a reader, and `StoreError` for
-    errors of the disk, after which nothing was changed. The examples of the methods begin with this store.
+    All methods raise `StoreClosed` after `close`. Those that write raise `ReadOnlyStore` in a store that was opened for
+    reading, and `StoreError` for errors of the disk; then nothing was changed. The examples of the methods begin with this
+    store.
 
     Example:
         >>> import tempfile
@@ -89,193 +81,16 @@ class MemoryStore:
         *,
         mode: str = "w",
         durability: str = "full",
-        app_settings: Mapping[str, Any] | None = None,
-        **options: Any,
+        app_settings: Mapping[str, Json] | None = None,
+        **options: object,
     ):
-        self.path = Path(path).absolute()
-        self._session = Session(self.path, mode, durability, app_settings, options)
+        super().__init__(Session(Path(path).absolute(), mode, durability, app_settings, options))
 
-    # ---- what the store holds
-
-    @property
-    def app_settings(self) -> dict[str, Any]:
-        """The JSON data that the application gave when it created the store."""
-        return deepcopy(self._session.facts["app_settings"])
-
-    @property
-    def version(self) -> int:
-        """How many operations made the store what it is; each insertion, removal or reward, single or batch, counts one."""
-        return self._session.state().event
-
-    def __len__(self) -> int:
-        state = self._session.state()
-        return len(state.tree) - len(state.records.expired(time.time()))
-
-    def __contains__(self, id: object) -> bool:
-        return self._find(id)[1] is not None
-
-    def __iter__(self) -> Iterator[int]:
-        """The ids, in order of insertion."""
-        state = self._session.state()
-        expired = set(state.records.expired(time.time()))
-        return (id for id in state.tree if id not in expired)
-
-    def __getitem__(self, id: int) -> Value:
-        """The value of a memory."""
-        state, place = self._present(id)
-        return state.records.value(place)
-
-    def _find(self, id: object) -> tuple[StoreState, int | None]:
-        """The state, and the place of a memory in it; None if there is no such memory or it has expired."""
-        state = self._session.state()
-        place = state.place(id)
-        if place is not None and state.records.expires[place] <= time.time():
-            place = None
-        return state, place
-
-    def _present(self, id: object) -> tuple[StoreState, int]:
-        """The same for a memory that must be present."""
-        state, place = self._find(id)
-        if place is None:
-            raise UnknownId(f"no memory has the id {id!r}; ids are whole numbers that insert returned or was given")
-        return state, place
-
-    def get(self, id: int, default: Value = None) -> Value:
-        """The value of a memory, or a default.
-
-        >>> store.get(0), store.get(7, "none")
-        ('east', 'none')
-        """
-        state, place = self._find(id)
-        return default if place is None else state.records.value(place)
-
-    def get_many(self, ids: Iterable[int], default: Value = None) -> list[Value]:
-        """The values of memories in the order of their ids; `default` for an id that no memory has.
-
-        >>> store.get_many([1, 7, 0])
-        ['north', None, 'east']
-        """
-        return [self.get(id, default) for id in ids]
-
-    def key(self, id: int) -> Any:
-        """The key of a memory, in the form in which keys were given. Raises `UnknownId`.
-
-        >>> store.key(1)
-        array([0., 1.], dtype=float32)
-        """
-        return self._present(id)[0].tree.key(id)
-
-    def metadata(self, id: int) -> dict[str, Any]:
-        """The metadata of a memory. Raises `UnknownId`.
-
-        >>> store.metadata(0)
-        {'kind': 'fact'}
-        """
-        state, place = self._present(id)
-        return state.records.metadata(place)
-
-    def timestamps(self, id: int) -> Times:
-        """When a memory was created, and when it expires (None: never), in seconds since 1970. Raises `UnknownId`.
-
-        >>> store.timestamps(0)
-        (1..., None)
-        """
-        state, place = self._present(id)
-        expires = float(state.records.expires[place])
-        return float(state.records.created[place]), None if expires == NO_EXPIRY else expires
-
-    def ids(self, where: Where | None = None) -> list[int]:
-        """The ids of all memories, or of those with some metadata, in order of insertion.
-
-        Args:
-            where: as in `query`.
-
-        >>> store.ids(), store.ids({"kind": ["task", "note"]})
-        ([0, 1], [1])
-        """
-        state = self._session.state()
-        with state.reading():
-            places = Filter(state.records, where, time.time()).places()
-            return [int(id) for id in state.records.ids[places]]
-
-    def __repr__(self) -> str:
-        size = f"{len(self):,} memories" if self._session.is_open else "closed"
-        return f"<MemoryStore {str(self.path)!r}: {size}>"
-
-    # ---- queries
-
-    def query(
-        self,
-        x: object,
-        k: int = 1,
-        *,
-        where: Where | None = None,
-        explore: float = 0.0,
-        beam: int = 1,
-        exclude: Iterable[int] | None = None,
-        exploration_seed: int | None = None,
-    ) -> StoreHits:
-        """The memories that fit a key best, at most k, best first.
-
-        Args:
-            x, k, explore, beam, exclude, exploration_seed: as in `MemoryTree.query`.
-            where: only memories with this metadata; a list holds alternatives. If k memories match, k are returned.
-
-        Returns:
-            The hits, with the receipt for `reward`.
-
-        >>> store.query([0.9, 0.2], where={"kind": ["task", "note"]}).values
-        ['north']
-        """
-        state = self._session.state()
-        if where is None and state.records.next_expiry > time.time():
-            found = state.tree.query(x, k, explore=explore, beam=beam, exclude=exclude, exploration_seed=exploration_seed)
-            return StoreHits(state, found)
-        asked: SingleQueryOptions = {
-            "explore": explore, "beam": beam, "exclude": exclude, "exploration_seed": exploration_seed,
-        }  # fmt: skip
-        return query_filtered(state, x, k, where, asked)
-
-    def query_many(
-        self, X: Any, k: int = 1, *, where: Where | None = None, threads: int = 1, **query_options: Unpack[QueryOptions]
-    ) -> StoreHitMatrix:
-        """Answer a batch of queries, as a loop over `query` would.
-
-        Args:
-            X, k, threads: as in `MemoryTree.query_many`.
-            where: as in `query`; one filter for all.
-            query_options: explore, beam, exclude and exploration_seed, as in `MemoryTree.query_many`.
-
-        >>> store.query_many([[0.9, 0.2], [0.1, 0.8]]).ids.tolist()
-        [[0], [1]]
-        """
-        state = self._session.state()
-        exclude = query_options.get("exclude")
-        if not (exclude is None or isinstance(exclude, np.ndarray)):
-            query_options["exclude"] = check_list(exclude)
-        if where is None and state.records.next_expiry > time.time():
-            return StoreHitMatrix.from_matrix(state, state.tree.query_many(X, k, threads=threads, **query_options))
-        return query_many_filtered(state, X, k, where, query_options)
-
-    def score(self, x: object, ids: Iterable[int]) -> np.ndarray:
-        """How well memories fit a key, whether routing finds them or not: one score for each id.
-
-        Args:
-            x: the key.
-            ids: the ids; one that no memory has scores minus infinity.
-
-        >>> store.score([1.0, 1.0], [1, 7])
-        array([ -1., -inf], dtype=float32)
-        """
-        asked = check_list(ids)
-        present = np.array([id in self for id in asked], bool)
-        return np.where(present, self._session.state().tree.score(x, asked), -np.inf).astype(np.float32)
-
-    # ---- writing
+    # ---- memories
 
     def insert(
         self,
-        x: object,
+        x: Key,
         value: Value,
         *,
         id: int | None = None,
@@ -290,10 +105,15 @@ class MemoryStore:
             x, id, features, label: as in `MemoryTree.insert`.
             value: JSON data, bytes, text or a NumPy array.
             metadata: {name: text, number, boolean or None}, for filters.
-            ttl: the memory expires after this many seconds.
+            ttl: the lifetime in seconds or as a timedelta, after which the memory expires. None: it does not.
 
         Returns:
             The id, once the memory is committed.
+
+        Raises:
+            InvalidKey: x is no key, or not of the store's kind.
+            UnsupportedValue: the value is not as described.
+            InvalidOption: another argument is invalid.
 
         >>> store.insert([1.0, 1.0], "north-east", metadata={"kind": "task"}, ttl=3600)
         2
@@ -307,7 +127,7 @@ class MemoryStore:
 
     def insert_many(
         self,
-        X: Any,
+        X: Key,
         values: Iterable[Value],
         *,
         ids: Sequence[int | None] | np.ndarray | None = None,
@@ -316,37 +136,34 @@ class MemoryStore:
         metadata: Metadata | Sequence[Metadata | None] | None = None,
         ttl: Lifetime | Sequence[Lifetime] = None,
     ) -> np.ndarray:
-        """Store a batch of memories, all or none of them, and return their ids.
+        """Store a batch of memories, all or none of them.
 
         Args:
             X, values, features, labels: as in `MemoryTree.insert_many`.
             ids: the ids to give; None for the next free one.
             metadata: one mapping for all memories, or one for each.
-            ttl: one for all, or one for each.
+            ttl: one lifetime for all memories, or one for each.
+
+        Returns:
+            The ids, (n,) int64.
+
+        Raises:
+            InvalidKey, UnsupportedValue, InvalidOption: as `insert`.
 
         >>> store.insert_many([[1.0, 2.0], [3.0, 4.0]], ["a", "b"], metadata={"kind": "letter"}).tolist()
         [2, 3]
         """
         values = check_list(values)
         n = len(check_new_ids(X, len(values), None))
-        given = {"ids": ids, "features": features, "labels": labels}
-        described = one_each("mappings of metadata", n, metadata, isinstance(metadata, Mapping))
-        return self._insert_many(X, values, described, lifetimes(n, ttl), given)
+        described = [metadata] * n if isinstance(metadata, Mapping) else one_each("mappings of metadata", n, metadata)
+        return self._insert_many(GivenMemories(X, values, ids, features, labels, described, lifetimes(n, ttl)))
 
-    def _insert_many(
-        self, X: Any, values: list[Value], metadata: Sequence[Metadata | None], times: list[Times], given: dict[str, Any]
-    ) -> np.ndarray:
-        """`insert_many` for checked numbers of values and metadata; `given` are ids, features and labels."""
-        n = len(values)
-        ids = [check_new_id(id) for id in one_each("ids", n, given["ids"], False)]
-        if not n:
+    def _insert_many(self, given: GivenMemories) -> np.ndarray:
+        """Store a batch of memories; returns their ids."""
+        if not given.values:
             return np.zeros(0, np.int64)
         with self._session.writing() as state:
-            kind, keys = batch_bytes(state.tree, X)
-            features = feature_bytes(state.tree, X, given["features"], n)
-            labels, packed = check_labels(given["labels"], n), [pack(value) for value in values]
-            new = NewMemories(kind, keys, packed, ids, features, labels, [pack_metadata(row) for row in metadata], times)
-            return np.array(changes.insert(self._session, new), np.int64)
+            return np.array(changes.insert(self._session, given.checked(state.tree)), np.int64)
 
     def update_metadata(self, id: int, metadata: Metadata, *, replace: bool = False) -> None:
         """Change the metadata of a memory.
@@ -357,7 +174,8 @@ class MemoryStore:
             replace: remove all other names.
 
         Raises:
-            UnknownId: there is no such memory.
+            UnknownId: no memory has this id.
+            InvalidOption: the metadata is not as described for `insert`.
 
         >>> store.update_metadata(0, {"read": True})
         >>> store.metadata(0)
@@ -378,7 +196,8 @@ class MemoryStore:
             How many memories were removed.
 
         Raises:
-            UnknownId: there is no memory with this id.
+            UnknownId: no memory has this id.
+            InvalidOption: both an id and a filter were given, or neither.
 
         >>> store.remove(where={"kind": "task"}), store.remove(0), len(store)
         (1, 1, 0)
@@ -389,10 +208,16 @@ class MemoryStore:
             return self.remove_many(self.ids(where) if id is None else [id])
 
     def remove_many(self, ids: Iterable[int]) -> int:
-        """Remove memories, all or none of them; returns how many.
+        """Remove memories, all or none of them.
+
+        Args:
+            ids: of the memories.
+
+        Returns:
+            How many memories were removed.
 
         Raises:
-            UnknownId: one of the ids belongs to no memory.
+            UnknownId: no memory has one of the ids.
 
         >>> store.remove_many([0, 1])
         2
@@ -406,6 +231,27 @@ class MemoryStore:
                 self._session.remove(present)
         return len(present)
 
+    def import_jsonl(self, file: TextFile, *, progress: bool = False) -> int:
+        """Store the memories of a file that `export_jsonl` wrote, all or none of them.
+
+        Args:
+            file: a path or an open text file.
+            progress: show a progress bar.
+
+        Returns:
+            How many memories were read.
+
+        Raises:
+            InvalidOption: a line is not a memory; the message names it.
+            InvalidKey: the keys are not of the store's kind.
+
+        >>> import io
+        >>> store.import_jsonl(io.StringIO('{"key": [0.5, 0.5], "value": "between"}'))
+        1
+        """
+        memories = import_export.read_jsonl(file, progress)
+        return 0 if memories is None else len(self._insert_many(memories))
+
     # ---- learning
 
     def reward(self, receipt: StoreHits | Receipt | str, rewards: Rewards) -> RewardResult:
@@ -416,7 +262,8 @@ class MemoryStore:
             rewards: a number from 0 to 1 for each hit, None where none was observed; or a mapping {id: number}.
 
         Returns:
-            How many rewards taught something, and how many came too late. A reward that is already known counts for neither.
+            How many rewards were learned from, and how many could not be used. A reward that is already known counts for
+            neither.
 
         Raises:
             InvalidReceipt: the receipt is damaged, or of another store.
@@ -435,7 +282,7 @@ class MemoryStore:
                 check_key_bytes(state.keys, receipt.key)
             return changes.reward(self._session, [(receipt, given)])
 
-    def _receipt(self, given: object) -> Receipt:
+    def _receipt(self, given: StoreHits | Receipt | str) -> Receipt:
         """The receipt of a query to this store."""
         receipt = given.receipt if isinstance(given, StoreHits) else given
         receipt = receipt if isinstance(receipt, Receipt) else Receipt.parse(receipt)
@@ -451,7 +298,10 @@ class MemoryStore:
             rewards: an n x k array of numbers from 0 to 1, NaN where none was observed.
 
         Returns:
-            As `reward`, whose errors are also raised.
+            As `reward`.
+
+        Raises:
+            InvalidReceipt, InvalidReward, ConflictingReward: as `reward`.
 
         >>> hits = store.query_many([[0.9, 0.2], [0.1, 0.8]])
         >>> result = store.reward_many(hits, [[1.0], [0.0]])
@@ -467,7 +317,10 @@ class MemoryStore:
             return changes.reward(self._session, zip(receipts, by_id, strict=True))
 
     def refit(self, passes: int = 1) -> None:
-        """Learn explicitly: as `MemoryTree.refit`.
+        """Train again on the memories, as `MemoryTree.refit`.
+
+        Args:
+            passes: how many passes.
 
         >>> store.refit()
         """
@@ -475,66 +328,32 @@ class MemoryStore:
             self._session.commit(Change("refit", check_int("passes", passes, 1)))
 
     def sweep(self) -> int:
-        """Put each memory where the routers send it now, as `MemoryTree.sweep`; returns how many were moved.
+        """Move each memory to where the routers send it now, as `MemoryTree.sweep`.
+
+        Returns:
+            How many memories were moved.
 
         >>> store.sweep()
         0
         """
         with self._session.writing():
-            return int(self._session.commit(Change("sweep")))
+            return cast(int, self._session.commit(Change("sweep")))
 
     def reroute(self, times: int) -> None:
-        """Take a random memory out and insert it again, `times` times, as `MemoryTree.reroute`.
+        """Remove random memories and insert them again, as `MemoryTree.reroute`.
+
+        Args:
+            times: how many memories.
 
         >>> store.reroute(3)
         """
         with self._session.writing():
             self._session.commit(Change("reroute", check_int("times", times, 0)))
 
-    # ---- inspection
-
-    def stats(self) -> Stats:
-        """Size, shape and balance of the tree, and the bytes it takes in memory.
-
-        >>> store.stats().memories
-        2
-        """
-        return self._session.state().tree.stats()
-
-    def explain(self, x: object, k: int = 5, *, beam: int = 1) -> Explanation:
-        """Why a query returns what it does.
-
-        Args:
-            x, k, beam: those of the query.
-
-        Returns:
-            The way through the tree, and the parts of each score.
-
-        >>> store.explain([0.9, 0.2], 1).candidates[0].hit.value
-        'east'
-        """
-        state, now = self._session.state(), time.time()
-        explanation = state.tree.explain(x, k, beam=beam)
-        candidates = [
-            replace(candidate, hit=Hit(id, state.records.value(place), score))
-            for candidate in explanation.candidates
-            for id, place, score in [candidate.hit]
-            if state.records.expires[place] > now
-        ]
-        return replace(explanation, candidates=tuple(candidates))
-
-    def plot(self, ax: Any = None, *, depth: int = 4, names: Mapping[Any, str] | None = None) -> Any:
-        """A picture of the tree; arguments and result as in `MemoryTree.plot`.
-
-        >>> "memories" in store.plot()
-        True
-        """
-        return self._session.state().tree.plot(ax, depth=depth, names=names)
-
-    # ---- upkeep
+    # ---- maintenance
 
     def checkpoint(self) -> None:
-        """Write a snapshot of the tree now, so that the store opens quickly, and delete what it makes unnecessary.
+        """Write a snapshot of the tree, so that the store opens quickly, and delete what it makes unnecessary.
 
         >>> store.checkpoint()
         """
@@ -546,82 +365,3 @@ class MemoryStore:
         >>> store.compact()
         """
         self._session.compact()
-
-    def verify(self) -> VerifyReport:
-        """Read everything in the store, and report all damage.
-
-        >>> store.verify().ok
-        True
-        """
-        with self._session.lock:
-            return verify_open(self.path, self._session.database, self._session.state())
-
-    def backup(self, path: str | os.PathLike[str]) -> None:
-        """Copy the store as it is now, while it is in use.
-
-        Args:
-            path: a new or empty directory.
-
-        >>> import tempfile
-        >>> store.backup(tempfile.mkdtemp())
-        """
-        with self._session.lock:
-            self._session.state()
-            import_export.backup(self._session, path)
-
-    def export_jsonl(self, file: TextFile, *, progress: bool = False) -> int:
-        """Write all memories as JSON Lines.
-
-        Args:
-            file: a path or an open text file.
-            progress: show a progress bar.
-
-        Returns:
-            How many memories were written.
-
-        >>> import io
-        >>> store.export_jsonl(io.StringIO())
-        2
-        """
-        return import_export.export_jsonl(self._session, file, progress)
-
-    def import_jsonl(self, file: TextFile, *, progress: bool = False) -> int:
-        """Store the memories of a file that `export_jsonl` wrote, all or none of them.
-
-        Args:
-            file: a path or an open text file.
-            progress: show a progress bar.
-
-        Returns:
-            How many memories were read.
-
-        Raises:
-            InvalidOption: a line is not a memory; the message names it.
-
-        >>> import io
-        >>> store.import_jsonl(io.StringIO('{"key": [0.5, 0.5], "value": "between"}'))
-        1
-        """
-        memories = import_export.read_jsonl(file, progress)
-        if memories:
-            columns: dict[str, list[Any]] = {name: [row.get(name) for row in memories] for name in import_export.FIELDS}
-            times = check_times(len(memories), list(zip(columns["created"], columns["expires"], strict=True)))
-            given = {"ids": columns["id"], "features": columns["features"], "labels": columns["label"]}
-            keys = import_export.key_batch(columns["key"])
-            self._insert_many(keys, columns["value"], columns["metadata"], times, given)
-        return len(memories)
-
-    def close(self) -> None:
-        """Write a snapshot if anything has changed, and close the files.
-
-        >>> store.close()
-        """
-        self._session.close()
-
-    def __enter__(self) -> Self:
-        """The store itself."""
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """Close the store."""
-        self.close()

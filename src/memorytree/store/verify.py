@@ -94,15 +94,17 @@ def verify_open(folder: Path, database: Database, state: StoreState) -> VerifyRe
 
 def _examine(folder: Path, database: Database, state: StoreState | None, scorer: object) -> VerifyReport:
     report = VerifyReport()
+
+    def read() -> None:
+        _examine_database(database, report)
+        for _, snapshot in snapshots.found_in(folder / SNAPSHOTS):
+            report.damage += snapshots.damage_in(snapshot)
+        examined = state or StoreState.load(database, folder / SNAPSHOTS, scorer)[0]
+        examined.follow(database)
+        _examine_state(database, examined, report)
+
     try:
-        with database.consistent():
-            _examine_database(database, report)
-            for _, snapshot in snapshots.found_in(folder / SNAPSHOTS):
-                report.damage += snapshots.damage_in(snapshot)
-            if state is None:
-                state, _ = StoreState.load(database, folder / SNAPSHOTS, scorer)
-            state.follow(database)
-            _examine_state(database, state, report)
+        database.read(read)
     except StoreError as error:
         if str(error) not in report.damage:
             report.damage.append(str(error))

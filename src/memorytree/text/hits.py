@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from memorytree.receipts import Receipt
 from memorytree.store import StoreHits
-
-MetadataValue = str | int | float | bool | None
+from memorytree.store.inputs import MetadataValue
 
 
 class TextHit(NamedTuple):

@@ -17,9 +17,9 @@ from memorytree.errors import InvalidOption, InvalidReward
 from memorytree.receipts import Receipt
 from memorytree.results import Explanation, RewardResult
 from memorytree.store import MemoryStore, exists
-from memorytree.store.inputs import Lifetime, Metadata, Where
+from memorytree.store.inputs import Lifetime, Metadata, MetadataValue, Where
 from memorytree.text.encoders import Encoder, Fingerprint, KeyMaker, VectorKeys, WordKeys, check_text
-from memorytree.text.hits import MetadataValue, TextHits
+from memorytree.text.hits import TextHits
 
 Rewards = int | AbstractSet[int] | Mapping[int, float | None] | Sequence[float | None]
 
@@ -286,7 +286,7 @@ class TextMemory:
             ('The cat sleeps on the sofa', ['cat', '~ cat', '~cat '])
         """
         explanation = self._store.explain(self._keys.key(check_text(question)), k, beam=self._keys.beam)
-        names = self._keys.feature_names(question)
+        names: dict[str | int, str] = dict(self._keys.feature_names(question).items())
         candidates = tuple(
             replace(candidate, parts=tuple((names.get(column, column), part) for column, part in candidate.parts))
             for candidate in explanation.candidates
