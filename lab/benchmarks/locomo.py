@@ -97,7 +97,7 @@ def before(conversation: Conversation, seed: int) -> dict[str, list[list[int]]]:
     """Return the first turns that each system finds for every question."""
     texts, questions = [text_of(turn) for turn in conversation.turns], [question.text for question in conversation.questions]
     memory = memory_of(conversation, seed)
-    found = {BEFORE: [memory.recall(question, FIRST).ids for question in questions]}
+    found = {BEFORE: [memory.recall(question, FIRST).ids.tolist() for question in questions]}
     if installed("bm25s"):
         found |= {BM25: by_bm25(texts, questions), "BM25, our features": by_bm25(texts, questions, features)}
     return {**found, "TF-IDF cosine": by_tfidf(texts, questions)}
@@ -141,9 +141,11 @@ def after(conversation: Conversation, rewarded: int, shuffled: bool, rng) -> dic
     memory = memory_of(conversation, int(rng.integers(2**32)))
     for i in rng.permutation(np.flatnonzero(taught)).tolist():
         found = memory.recall(questions[i].text, rewarded)
-        rewards = [float(id in questions[i].evidence) for id in found.ids]
+        rewards = [float(id in questions[i].evidence) for id in found.ids.tolist()]
         memory.reward(found, rng.permutation(rewards).tolist() if shuffled else rewards)
-    recall = np.array(evidence_recall(conversation, [memory.recall(question.text, FIRST).ids for question in questions]))
+    recall = np.array(
+        evidence_recall(conversation, [memory.recall(question.text, FIRST).ids.tolist() for question in questions])
+    )
     parts = {HELD_OUT: ~taught, FRESH: ~taught & ~shared, AGAIN: taught}
     return {name: np.where(part, recall, np.nan) for name, part in parts.items()}
 

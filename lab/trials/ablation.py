@@ -91,7 +91,7 @@ def passes(kind: Any, source: Source, options: dict[str, Any]) -> dict[str, Any]
         if number and options["updates"]:
             for row, label in enumerate(labels):
                 hits = held.query(data.train[row], k=1, explore=EXPLORE)
-                held.update(hits, [float(hit.value == label) for hit in hits])
+                held.reward(hits, [float(hit.value == label) for hit in hits])
         elif number:
             held.reroute(options["reroutes"] * data.rows)
         trained, tested = best(held, data.train), best(held, data.test)
@@ -148,4 +148,4 @@ def learn_rewards(held: MemoryTree, data: Dataset, beam: int, k: int, rows: int 
         hits = held.query_many(data.train[batch], k=k, beam=beam, exclude=batch[:, None].tolist(), threads=1)
         ids = np.asarray(hits.ids)
         right = (data.truth[np.maximum(ids, 0)] == data.truth[batch][:, None]).astype(float)
-        held.update_many(hits, np.where(ids < 0, np.nan, right))
+        held.reward_many(hits, np.where(ids < 0, np.nan, right))
