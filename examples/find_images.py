@@ -15,8 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-from memorytree.estimators import MemoryTreeRetriever, text_keys
+from memorytree.estimators import MemoryTreeRetriever
 from memorytree.estimators.metrics import mean_reward
+from memorytree.text.features import text_vectorizer
 
 
 def read(folder: Path) -> tuple[list[str], list[list[str]], np.ndarray]:
@@ -43,7 +44,7 @@ def main() -> None:
     order = np.random.default_rng(0).permutation(len(names))
     queries, stored = order[: len(order) // 10], order[len(order) // 10 :]
     texts = np.array([" ".join(five) for five in captions])
-    keys = text_keys().fit(texts[stored])
+    keys = text_vectorizer().fit(texts[stored])
     X, T = keys.transform(texts[stored]), keys.transform(texts[queries])
 
     retriever = MemoryTreeRetriever(verbose=1, random_state=0).fit(X, values=stored.tolist(), features=images[stored])
@@ -53,7 +54,7 @@ def main() -> None:
     def reward(row, hits):
         return np.clip(images[hits.values] @ images[stored[row]], 0, 1)
 
-    retriever.learn(X, reward, exclude=[[row] for row in range(len(stored))])
+    retriever.fit_rewards(X, reward, exclude=[[row] for row in range(len(stored))])
     after = retriever.retrieve(T, k=3)
 
     for when, hits in (("before", before), ("after", after)):

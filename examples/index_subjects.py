@@ -15,7 +15,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.preprocessing import MultiLabelBinarizer
 
 from memorytree.estimators import MemoryTreeMultilabelClassifier
-from memorytree.estimators.metrics import precision_at
+from memorytree.estimators.metrics import precision_at_k
 
 
 def read(path: Path) -> tuple[list[str], list[list[int]]]:
@@ -45,12 +45,12 @@ def main() -> None:
     ranked, _ = model.predict_topk(T, k=5)
     truth = columns.transform(answers)
     for k in (1, 3, 5):
-        print(f"of the first {k} subjects, right: {precision_at(k, truth, ranked):.1%}")
+        print(f"of the first {k} subjects, right: {precision_at_k(truth, ranked, k):.1%}")
 
     queries = chosen.title or tests[:5]
     rows = words.transform(queries)
     labels, chances = model.predict_topk(rows, k=5)
-    for title, numbers, of, behind in zip(queries, labels, chances, model.recall(rows), strict=True):
+    for title, numbers, of, behind in zip(queries, labels, chances, model.kneighbors(rows), strict=True):
         print(f"\n{title}")
         for number, chance in zip(numbers.tolist(), of.tolist(), strict=True):
             if number >= 0:

@@ -18,8 +18,8 @@ from lab.datasets import Dataset, Rows, Source
 from lab.measuring import cpu_per_call, cpu_seconds, peak_bytes, resident_bytes
 from lab.process import save_partial
 from memorytree.errors import InvalidOption
-from memorytree.estimators.metrics import centered_reward, mean_reward, precision_at
-from memorytree.estimators.progressive import Progress
+from memorytree.estimators import ProgressiveResult
+from memorytree.estimators.metrics import centered_reward, mean_reward, precision_at_k
 
 BATCH_REPEATS, BATCH_LIMIT_S = 5, 10.0  # a batch is repeated this often, unless that exceeds these CPU seconds
 SINGLE_CALLS, TRIAL_CALLS, SINGLE_LIMIT_S = 200, 5, 3.0
@@ -95,19 +95,19 @@ def call_us(baseline: Baseline, rows: Rows, k: int, repeats: int) -> float:
 def scores_of(baseline: Baseline, data: Dataset, rows: Rows, found: Any) -> dict[str, Any]:
     """Return the scores of predictions for the test rows."""
     if data.kind == "classes":
-        progress = Progress()
+        progress = ProgressiveResult()
         for right, label in zip((found == data.test_truth).tolist(), data.test_truth.tolist(), strict=True):
-            progress.note(right, label)
+            progress.add(right, label)
         return {"error": progress.error, "entropy_reduction": entropy_reduction(progress)}
     if data.kind == "labels":
-        ranked = {f"p{k}": None if found is None else precision_at(k, data.test_truth, found) for k in (1, 3, 5)}
+        ranked = {f"p{k}": None if found is None else precision_at_k(data.test_truth, found, k) for k in (1, 3, 5)}
         return {"hamming": baseline.hamming(rows, data.test_truth), **ranked}
     returned = data.truth[found[:, 0]]
     centred = centered_reward(data.test_truth, returned, data.truth.mean(axis=0))
     return {"reward": mean_reward(data.test_truth, returned), "centred": centred}
 
 
-def entropy_reduction(progress: Progress) -> float | None:
+def entropy_reduction(progress: ProgressiveResult) -> float | None:
     """Return the entropy reduction in bits, or None while no prediction was right."""
     return None if progress.mistakes == progress.rows else progress.entropy_reduction
 
@@ -119,14 +119,14 @@ def online(kind: type[Baseline], source: Source, options: dict[str, Any]) -> dic
     if not baseline.incremental or data.kind != "classes":
         raise InvalidOption(f"{baseline.name} on {data.name}: only incremental baselines run online, on classes")
     baseline.prepare(data)
-    progress, curve = Progress(), []
+    progress, curve = ProgressiveResult(), []
     points = set(np.geomspace(1, data.rows, CURVE_POINTS).round().astype(int).tolist())
     rows = inputs_for(baseline, data.texts, data.train)
     start = time.process_time()
     for row, label in enumerate(data.truth.tolist()):
         key = rows[row : row + 1]
         # The first row counts as wrong: there is no training row to predict it from.
-        progress.note(bool(row) and int(baseline.predict(key)[0]) == label, label)
+        progress.add(bool(row) and int(baseline.predict(key)[0]) == label, label)
         baseline.learn_one(key, label)
         if progress.rows in points:
             curve.append([progress.rows, progress.error, entropy_reduction(progress)])

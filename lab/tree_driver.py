@@ -12,15 +12,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from lab.datasets import Rows
-from memorytree import MemoryForest, MemoryTree
+from memorytree import MemoryTree
 
 WARM_UP_ROWS = 400
 COMPACTED_ROWS = 20_000  # of two features: enough insertions for a tree to compact its storage
-
-
-def empty_tree(seed: int, trees: int = 1, **settings: Any) -> MemoryTree:
-    """Return an empty memory of one or several trees."""
-    return MemoryTree(seed=seed, **settings) if trees == 1 else MemoryForest(trees, seed=seed, **settings)
 
 
 def filled_tree(keys: Rows, values: Sequence[Any] | None = None, *, seed: int, **settings: Any) -> MemoryTree:
@@ -30,7 +25,7 @@ def filled_tree(keys: Rows, values: Sequence[Any] | None = None, *, seed: int, *
     >>> nearest_ids(tree, np.eye(3, dtype=np.float32)).tolist()
     [[0], [1], [2]]
     """
-    tree = empty_tree(seed, **settings)
+    tree = MemoryTree(seed=seed, **settings)
     tree.insert_many(keys, range(keys.shape[0]) if values is None else values)
     return tree
 
@@ -96,6 +91,8 @@ def _compile_compaction(sparse: bool, seed: int, settings: dict[str, Any]) -> No
 
 
 def project(memory: MemoryTree, rows: Rows) -> np.ndarray:
-    """Return rows in the learned space of a memory."""
-    # There is no public method for this yet.
-    return memory._core.seen(memory._keys.many(rows)[0])
+    """Return rows in the learned space of a memory that holds such rows."""
+    assert memory.keys is not None
+    assert memory.index is not None
+    batch, _ = memory.keys.batch(rows)
+    return np.asarray(memory.index.project(batch))

@@ -72,7 +72,7 @@ class Race:
                 self.remembered[row] = hits[0].id
                 self.right[TREE][row] = hits[0].value == label
                 # The routers of dense keys do not learn; the reward marks a memory as useful.
-                self._tree.update(hits, [float(hits[0].value == label)])
+                self._tree.reward(hits, [float(hits[0].value == label)])
             self._tree.insert(key, label, id=row)
 
     def _predict_by_constant(self, first: int, last: int) -> None:

@@ -118,10 +118,10 @@ class ExactCounts(NeighbourBaseline):
     linear = True
 
     def fit(self, data: Dataset) -> None:
-        from memorytree.estimators import text_keys
+        from memorytree.text.features import text_vectorizer
 
         self.store_truth(data)
-        self.counter = text_keys(tfidf=False)
+        self.counter = text_vectorizer(tfidf=False)
         self.excluded_s, counts = cpu_seconds(lambda: self.counter.transform(data.texts).astype(np.float32))
         self.scan = CountScan(counts)
 

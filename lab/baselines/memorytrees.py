@@ -93,13 +93,13 @@ class SupervisedPaper(UnsupervisedPaper):
                 rows = order[first : first + BATCH]
                 own: Rows = None if self.options["own"] else rows[:, None]
                 hits = self.tree.query_many(data.train[rows], 1, explore=self.options["explore"], exclude=own)
-                self.tree.update_many(hits, rewards(data, rows, hits))
+                self.tree.reward_many(hits, rewards(data, rows, hits))
 
     def learn_one(self, x: Rows, truth: Truth) -> None:
         assert self.tree is not None
         if len(self.tree) and self.kind == "classes":
             hits = self.tree.query(x[0], 1, explore=self.options["explore"])
-            self.tree.update(hits, [float(self.truth.rows[hit.id] == truth) for hit in hits])
+            self.tree.reward(hits, [float(self.truth.rows[hit.id] == truth) for hit in hits])
         super().learn_one(x, truth)
 
 
@@ -168,7 +168,7 @@ class Default(Baseline):
             def reward(row: int, hits: Any) -> list[float]:
                 return np.clip(values[hits.ids] @ values[row], 0, 1).tolist()
 
-            self.model.learn(data.train, reward, exclude=np.arange(data.rows)[:, None])
+            self.model.fit_rewards(data.train, reward, exclude=np.arange(data.rows)[:, None])
 
     def learn_one(self, x: Rows, truth: Truth) -> None:
         if self.kind == "retrieval":
@@ -213,7 +213,10 @@ class Best(Default):
     """
 
     name, title = "ours-best", "memorytree, best"
-    defaults: ClassVar[dict[str, Any]] = {"dense": {"trees": 4, "neighbors": 40, "passes": 8}, "sparse": {"passes": 8}}
+    defaults: ClassVar[dict[str, Any]] = {
+        "dense": {"n_trees": 4, "n_neighbors": 40, "max_iter": 8},
+        "sparse": {"max_iter": 8},
+    }
 
     def begin(self, data: Dataset) -> None:
         """Create an empty model for this kind of data set."""

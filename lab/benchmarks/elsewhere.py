@@ -30,7 +30,7 @@ from sklearn.preprocessing import StandardScaler
 from lab.benchmarks.report import Job, Report, spread
 from lab.tables import Table
 from memorytree.estimators import MemoryTreeClassifier, MemoryTreeMultilabelClassifier
-from memorytree.estimators.metrics import hamming_loss, precision_at
+from memorytree.estimators.metrics import hamming_loss, precision_at_k
 
 Rows = tuple[np.ndarray, np.ndarray]
 
@@ -215,7 +215,7 @@ def several_labels(report: Report, job: Job) -> None:
                 answers[baseline] = chances.argmax(axis=1)[:, None], scipy.sparse.csr_matrix(chances > 0.5)
             for baseline, (first, predicted) in answers.items():
                 truth, predicted = scipy.sparse.csr_matrix(truth), scipy.sparse.csr_matrix(predicted)
-                found.setdefault(baseline, []).append((1 - precision_at(1, truth, first), hamming_loss(truth, predicted)))
+                found.setdefault(baseline, []).append((1 - precision_at_k(truth, first, 1), hamming_loss(truth, predicted)))
         report.runs[name] = found
         errors = {baseline: mean(error for error, _ in runs) for baseline, runs in found.items()}
         shown = {

@@ -6,8 +6,8 @@ All systems get the same texts. BM25 is bm25s at its defaults (English stop word
 and word parts of `TextMemory` as tokens; TF-IDF is the cosine of scikit-learn's vectors (sublinear). Three conversations
 were used to choose the features of keys and the learning rate; figures are of the other seven.
 
-Feedback: half of the questions of a conversation, at random, are asked in turn; of the returned texts, those that are
-evidence get the reward 1 and the others 0. Then the other half is asked, which had no feedback. Five random halves a
+Feedback: half of the questions of a conversation, at random, are queried in turn; of the returned texts, those that are
+evidence get the reward 1 and the others 0. Then the other half is queried, which had no feedback. Five random halves a
 conversation; a question counts once, with the mean over the halves in which it was held out. "Shuffled" permutes the rewards
 of a question among its texts. Many questions ask for the same turn in other words (most often the adversarial ones); those
 whose evidence is shared with no question that had feedback are listed separately. Intervals are 95 %, by bootstrap over
@@ -97,7 +97,7 @@ def before(conversation: Conversation, seed: int) -> dict[str, list[list[int]]]:
     """Return the first turns that each system finds for every question."""
     texts, questions = [text_of(turn) for turn in conversation.turns], [question.text for question in conversation.questions]
     memory = memory_of(conversation, seed)
-    found = {BEFORE: [memory.recall(question, FIRST).ids for question in questions]}
+    found = {BEFORE: [memory.recall(question, FIRST).ids.tolist() for question in questions]}
     if installed("bm25s"):
         found |= {BM25: by_bm25(texts, questions), "BM25, our features": by_bm25(texts, questions, features)}
     return {**found, "TF-IDF cosine": by_tfidf(texts, questions)}
@@ -134,17 +134,19 @@ def by_tfidf(texts: list[str], questions: list[str]) -> list[list[int]]:
 def after(conversation: Conversation, rewarded: int, shuffled: bool, rng) -> dict[str, np.ndarray]:
     """Return the recall of every question after half of them had feedback, by group; NaN outside the group."""
     questions = conversation.questions
-    taught = np.zeros(len(questions), bool)
-    taught[rng.permutation(len(questions))[: len(questions) // 2]] = True
-    rewarded_turns = {turn for i in np.flatnonzero(taught) for turn in questions[i].evidence}
+    with_feedback = np.zeros(len(questions), bool)
+    with_feedback[rng.permutation(len(questions))[: len(questions) // 2]] = True
+    rewarded_turns = {turn for i in np.flatnonzero(with_feedback) for turn in questions[i].evidence}
     shared = np.array([not rewarded_turns.isdisjoint(question.evidence) for question in questions])
     memory = memory_of(conversation, int(rng.integers(2**32)))
-    for i in rng.permutation(np.flatnonzero(taught)).tolist():
+    for i in rng.permutation(np.flatnonzero(with_feedback)).tolist():
         found = memory.recall(questions[i].text, rewarded)
-        rewards = [float(id in questions[i].evidence) for id in found.ids]
+        rewards = [float(id in questions[i].evidence) for id in found.ids.tolist()]
         memory.reward(found, rng.permutation(rewards).tolist() if shuffled else rewards)
-    recall = np.array(evidence_recall(conversation, [memory.recall(question.text, FIRST).ids for question in questions]))
-    parts = {HELD_OUT: ~taught, FRESH: ~taught & ~shared, AGAIN: taught}
+    recall = np.array(
+        evidence_recall(conversation, [memory.recall(question.text, FIRST).ids.tolist() for question in questions])
+    )
+    parts = {HELD_OUT: ~with_feedback, FRESH: ~with_feedback & ~shared, AGAIN: with_feedback}
     return {name: np.where(part, recall, np.nan) for name, part in parts.items()}
 
 
@@ -158,7 +160,7 @@ def interval(values: np.ndarray, seed: int) -> tuple[float, float, float]:
 
 def add_tables(report: Report, recalls: dict, learned: dict, kinds: list[tuple[str, str]], job: Job) -> None:
     """Add tables, targets and the plot."""
-    base, taught = np.array(recalls[BEFORE]), learned[HELD_OUT]
+    base, with_feedback = np.array(recalls[BEFORE]), learned[HELD_OUT]
     names, kind_of = np.array(kinds).T
     for part, of in {"questions, before feedback": recalls, **learned}.items():
         counted = np.count_nonzero(~np.isnan(next(reversed(of.values()))))
@@ -169,7 +171,7 @@ def add_tables(report: Report, recalls: dict, learned: dict, kinds: list[tuple[s
             gain = [None] * 3 if name == BEFORE else interval(np.array(values) - base, job.seed)
             table.add(name, *interval(np.array(values), job.seed), *gain)
         report.tables.append(table)
-    report.tables.append(by_kind(recalls, taught, kind_of))
+    report.tables.append(by_kind(recalls, with_feedback, kind_of))
     for name in [BM25, "TF-IDF cosine"]:
         beside = None if name not in recalls else float(np.mean(base - recalls[name]))
         report.at_least(f"before feedback: recall above that of {name}", 0, beside)
@@ -182,7 +184,7 @@ def add_tables(report: Report, recalls: dict, learned: dict, kinds: list[tuple[s
     report.at_least(
         "feedback on 30 texts: recall above that with shuffled rewards",
         0,
-        float(np.nanmean(np.array(taught["after feedback on 30 texts"]) - np.array(taught[shuffled]))),
+        float(np.nanmean(np.array(with_feedback["after feedback on 30 texts"]) - np.array(with_feedback[shuffled]))),
     )
     if not installed("bm25s"):
         report.missing.append("bm25s")
@@ -194,26 +196,26 @@ def add_tables(report: Report, recalls: dict, learned: dict, kinds: list[tuple[s
         for conversation in dict.fromkeys(names.tolist())
     }
     if installed("matplotlib"):
-        report.figure = plot(recalls, taught, job.seed)
+        report.figure = plot(recalls, with_feedback, job.seed)
 
 
-def by_kind(recalls: dict, taught: dict, kinds: np.ndarray) -> Table:
+def by_kind(recalls: dict, with_feedback: dict, kinds: np.ndarray) -> Table:
     """Return the recall by kind of question."""
-    table = Table("Recall at 10 by kind of question", ["kind", "questions", *recalls, *taught])
+    table = Table("Recall at 10 by kind of question", ["kind", "questions", *recalls, *with_feedback])
     for kind in LOCOMO_KINDS.values():
         of_kind = kinds == kind
-        every = [*recalls.values(), *taught.values()]
+        every = [*recalls.values(), *with_feedback.values()]
         table.add(kind, int(of_kind.sum()), *(float(np.nanmean(np.array(values)[of_kind])) for values in every))
     return table
 
 
-def plot(recalls: dict, taught: dict, seed: int):
+def plot(recalls: dict, with_feedback: dict, seed: int):
     """Return bars of recall with their intervals."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 3.6))
     axes = figure.subplots()
-    shown = {**recalls, **{f"TextMemory, {name}": values for name, values in taught.items()}}
+    shown = {**recalls, **{f"TextMemory, {name}": values for name, values in with_feedback.items()}}
     for place, (name, values) in enumerate(shown.items()):
         mean, low, high = interval(np.array(values), seed)
         colour = "#1f6f8b" if name.startswith("TextMemory") else "#aaaaaa"

@@ -15,7 +15,7 @@ from lab.process import read_arrays
 from lab.tree_driver import WARM_UP_ROWS, class_error, filled_tree, nearest_ids, own_key_error_of, warm_up
 from memorytree import MemoryTree
 from memorytree.estimators import MemoryTreeClassifier, MemoryTreeMultilabelClassifier
-from memorytree.estimators.metrics import hamming_loss, micro_f1, precision_at
+from memorytree.estimators.metrics import hamming_loss, micro_f1, precision_at_k
 
 SINGLE_CALLS = 1000
 VW_FEATURE_BYTES = 12  # VW keeps a float and a 64-bit index for each non-zero feature
@@ -91,24 +91,24 @@ def measure_vw(spec: dict) -> dict:
 
 
 def shuffled_rewards(seed: int) -> AbstractContextManager:
-    """Within this context, every update permutes the rewards of a query among its memories."""
+    """Within this context, every reward call permutes the rewards of a query among its memories."""
     chance = np.random.default_rng(seed)
-    learn = MemoryTree.update_many
+    learn = MemoryTree.reward_many
 
-    def update_many(tree, hits, rewards):
+    def reward_many(tree, hits, rewards):
         rewards = np.array(rewards)
         for row in rewards:
             observed = np.flatnonzero(~np.isnan(row))
             row[observed] = row[chance.permutation(observed)]
         return learn(tree, hits, rewards)
 
-    return mock.patch.object(MemoryTree, "update_many", update_many)
+    return mock.patch.object(MemoryTree, "reward_many", reward_many)
 
 
 def reward_control(spec: dict) -> AbstractContextManager:
     """Return the context of a control: no rewards, shuffled rewards, or unchanged rewards."""
     if spec.get("silent"):
-        return mock.patch.object(MemoryTree, "update_many", return_value=None)
+        return mock.patch.object(MemoryTree, "reward_many", return_value=None)
     return shuffled_rewards(spec["seed"]) if spec.get("shuffled") else nullcontext()
 
 
@@ -155,5 +155,5 @@ def measure_multilabel(spec: dict) -> dict:
         "peak_gb": peak_bytes() / 2**30,
         "hl": hamming_loss(truth, predicted),
         "f1": micro_f1(truth, predicted),
-        **{f"p{k}": 100 * precision_at(k, truth, ranked) for k in (1, 3, 5)},
+        **{f"p{k}": 100 * precision_at_k(truth, ranked, k) for k in (1, 3, 5)},
     }

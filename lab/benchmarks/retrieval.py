@@ -1,8 +1,8 @@
 """Images by captions: `MemoryTreeRetriever` on Flickr8k, beside exact search and a ridge map.
 
-A memory's key is the five captions of an image together (`text_keys`: hashed words, TF-IDF), the features of its value are
-the image features of a network; a query is the captions of an image that is not stored, and the reward is the cosine of the
-returned image and the true one. Five random 90/10 splits. "unsupervised" only stores; "supervised" then learns, at the
+A memory's key is the five captions of an image together (`text_vectorizer`: hashed words, TF-IDF), the features of its value
+are the image features of a network; a query is the captions of an image that is not stored, and the reward is the cosine of
+the returned image and the true one. Five random 90/10 splits. "unsupervised" only stores; "supervised" then learns, at the
 defaults, from the rewards of the 8 log2 n memories returned for each stored caption, its own excluded; "shuffled" permutes
 the rewards of every query among its memories. Exact search: Euclidean on counts (the paper's) by scikit-learn's linear scan,
 and by the leanest scan that we could write with scipy; cosine of TF-IDF by an inverted index (scipy's product). Ridge: a map
@@ -24,7 +24,8 @@ from lab.datasets.standard import flickr_captions
 from lab.measuring import cpu_seconds, peak_bytes
 from lab.process import read_arrays
 from lab.tables import Table
-from memorytree.estimators import MemoryTreeRetriever, metrics, text_keys
+from memorytree.estimators import MemoryTreeRetriever, metrics
+from memorytree.text.features import text_vectorizer
 
 OURS = ("unsupervised", "supervised", "shuffled")
 SCAN, LEAN, INDEX, RIDGE = EXACT = (
@@ -46,7 +47,7 @@ def run(job: Job) -> Report:
     job.step("starting", len(seeds) * (len(OURS) + 1) + len(sizes))
     runs: dict[str, list[dict]] = {name: [] for name in (*OURS, *EXACT)}
     for seed in seeds:
-        split, counts = job.load("flickr8k", seed=seed), text_keys(tfidf=False)
+        split, counts = job.load("flickr8k", seed=seed), text_vectorizer(tfidf=False)
         arrays = {
             "keys": split.train,
             "queries": split.test,
@@ -131,7 +132,7 @@ def measure_retriever(spec: dict) -> dict:
         retriever = MemoryTreeRetriever(random_state=spec["seed"])
         retriever.fit(keys[:rows], features=images[:rows])
         if spec["kind"] != "unsupervised":
-            retriever.learn(keys[:rows], reward, exclude=own[:rows])
+            retriever.fit_rewards(keys[:rows], reward, exclude=own[:rows])
         return retriever
 
     fit(200).retrieve(queries)  # compiles
@@ -186,10 +187,10 @@ def growth(job: Job, sizes: list[int]) -> list[dict]:
     texts, images = flickr_captions(job.data)
     order = np.random.default_rng(job.seed).permutation(len(texts))[: sizes[-1] + 500]
     chosen = [texts[i] for i in order]
-    keys = text_keys().fit(chosen[: sizes[-1]])
+    keys = text_vectorizer().fit(chosen[: sizes[-1]])
     arrays = {
         "keys": keys.transform(chosen).astype(np.float32),
-        "counts": text_keys(tfidf=False).transform(chosen).astype(np.float32),
+        "counts": text_vectorizer(tfidf=False).transform(chosen).astype(np.float32),
         "images": images[order],
     }
     found = []
@@ -208,9 +209,9 @@ def measure_growth(spec: dict) -> dict:
     """Return the time of a query and the bytes at one size."""
     keys, counts, images = read_arrays(spec["folder"], "keys", "counts", "images")
     n = spec["memories"]
-    retriever = MemoryTreeRetriever(passes=1, random_state=spec["seed"]).fit(keys[:n], features=images[:n])
+    retriever = MemoryTreeRetriever(max_iter=1, random_state=spec["seed"]).fit(keys[:n], features=images[:n])
     some = np.arange(0, n, max(1, n // 500))
-    retriever.learn(
+    retriever.fit_rewards(
         keys[some],
         lambda i, hits: np.clip(images[hits.ids] @ images[some[i]], 0, 1).tolist(),
         exclude=some[:, None],

@@ -1,7 +1,7 @@
 """The learned space of `MemoryTreeClassifier` on Omniglot's rows, searched by memorytree and by hnswlib.
 
 The classifier is fitted to 15 drawings of each character at its default settings. The projection of a row, 64 numbers, is
-then the key: training rows are stored in a `MemoryTree` with routing="neighbours", in one with routing="principal", in four
+then the key: training rows are stored in a `MemoryTree` with routing="graph", in one with routing="principal", in four
 such trees (Euclidean distance, beam swept) and in hnswlib (M = 16, ef_construction = 100, ef swept), all on one thread. The
 answer is the label of the nearest row. CPU time of a query in a batch of all test rows; the systems take turns, the least of
 several rounds counts; the projection is not timed. Errors are means over seeds, each with its own fit. Times at equal error,
@@ -23,9 +23,9 @@ from lab.process import read_arrays
 from lab.tables import Table
 from lab.tree_driver import WARM_UP_ROWS, filled_tree, nearest_ids, project
 
-HNSW, NEIGHBOURS = "hnswlib", "memorytree, neighbours"
+HNSW, GRAPH = "hnswlib", "memorytree, graph"
 TREES: dict[str, dict] = {
-    NEIGHBOURS: {"routing": "neighbours"}, "memorytree, 1 tree": {}, "memorytree, 4 trees": {"trees": 4},
+    GRAPH: {"routing": "graph"}, "memorytree, 1 tree": {}, "memorytree, 4 trees": {"trees": 4},
 }  # fmt: skip
 FINE = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 18, 20, 24, 28, 32, 40, 48, 64)
 COARSE = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -64,7 +64,7 @@ def measure(spec: dict) -> dict:
         for name, make in systems.items():
             seconds, index = cpu_seconds(lambda make=make: make(keys))
             build_s[name] = min(seconds, build_s.get(name, np.inf))
-            for setting in FINE if name in (HNSW, NEIGHBOURS) else COARSE:
+            for setting in FINE if name in (HNSW, GRAPH) else COARSE:
                 seconds, rows = cpu_seconds(lambda: search(name, index, setting), 2)  # noqa: B023 (runs at once)
                 us = seconds / len(queries) * 1e6
                 points[name][setting] = (setting, error(rows), min(us, points[name].get(setting, (0, 0, us))[2]))
@@ -98,10 +98,10 @@ def run(job: Job) -> Report:
             points.add(name, f"{'ef' if name == HNSW else 'beam'} {setting}", error, us)
     report.tables += [equal_error(systems, found["exact"]), inserts(systems), points]
     for above in ABOVE:
-        mine, baseline = (time_at(systems.get(name), found["exact"] + above) for name in (NEIGHBOURS, HNSW))
+        mine, baseline = (time_at(systems.get(name), found["exact"] + above) for name in (GRAPH, HNSW))
         ratio = baseline / mine if mine and baseline else None
         report.at_least(f"a query at the error of exact search + {above:g}, times faster than hnswlib's", 1, ratio, "x")
-    rates = [systems[name]["inserts_per_s"] for name in (NEIGHBOURS, HNSW) if name in systems]
+    rates = [systems[name]["inserts_per_s"] for name in (GRAPH, HNSW) if name in systems]
     report.at_least("inserts, times hnswlib's", 5, rates[0] / rates[1] if len(rates) > 1 else None, "x")
     if HNSW not in systems:
         report.missing.append("hnswlib is not installed, so nothing was compared with it")

@@ -177,7 +177,7 @@ def _reopening(report: Report, folder: Path, n: int, job: Job) -> None:
         for first in range(0, n, 100_000):
             part = slice(first, first + 100_000)
             store.insert_many(keys[part], values[part], metadata=metadata[part])
-        found = store.query(keys[7], k=3).ids
+        found = store.query(keys[7], k=3).ids.tolist()
         checkpoint_s, _ = _both_clocks(store.checkpoint)
     times = []
     for _ in range(3):
@@ -185,7 +185,7 @@ def _reopening(report: Report, folder: Path, n: int, job: Job) -> None:
         store = memorytree.open(path)
         opened = time.perf_counter() - begun
         answered, _ = _both_clocks(lambda store=store: store.query(keys[7], k=3))
-        assert store.query(keys[7], k=3).ids == found
+        assert store.query(keys[7], k=3).ids.tolist() == found
         store.close()
         times.append((opened, answered))
     size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())

@@ -135,7 +135,7 @@ def retrieval(
     images: int | None = None,
 ) -> Dataset:
     """Return images by captions: a key is all captions of an image, as hashed TF-IDF; a tenth of the images are tests."""
-    from memorytree.estimators.text import text_keys
+    from memorytree.text.features import text_vectorizer
 
     texts: dict[str, list[str]] = {image: [] for image in features}
     for image, caption in captions:
@@ -149,6 +149,6 @@ def retrieval(
         return [" ".join(texts[image]) for image in names], np.stack([features[image] for image in names])
 
     (train_texts, values), (test_texts, truth) = part(names[tests:]), part(names[:tests])
-    keys = text_keys().fit(train_texts)
+    keys = text_vectorizer().fit(train_texts)
     train, test = (keys.transform(rows).astype(np.float32) for rows in (train_texts, test_texts))
     return Dataset(name, "retrieval", train, values, test, truth, train_texts, test_texts)

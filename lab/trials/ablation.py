@@ -45,16 +45,16 @@ def tree(kind: Any, source: Source, options: dict[str, Any]) -> dict[str, Any]:
         settings = {**fixed, options["vary"]: value}
         beam = settings.pop("beam", 1)
         best(stored(few_rows(data), seed, **settings), data.test, beam)
-        insert_s, held = cpu_seconds(partial(stored, data, seed, **settings))
-        query_s, found = cpu_per_call(partial(best, held, data.test, beam), source.repeats(REPEATS), LIMIT_S)
+        insert_s, memory = cpu_seconds(partial(stored, data, seed, **settings))
+        query_s, found = cpu_per_call(partial(best, memory, data.test, beam), source.repeats(REPEATS), LIMIT_S)
         points.append(
             {
                 "value": value,
                 "error": class_error(found, data.truth, data.test_truth),
                 "query_us": query_s / data.test.shape[0] * 1e6,
                 "insert_us": insert_s / data.rows * 1e6,
-                "own_key_error": own_key_error(data.train, best(held, data.train, beam)),
-                "bytes": held.stats().bytes / data.rows,
+                "own_key_error": own_key_error(data.train, best(memory, data.train, beam)),
+                "bytes": memory.stats().bytes / data.rows,
             }
         )
         save_partial(points=points)
@@ -69,13 +69,13 @@ def reroutes(kind: Any, source: Source, options: dict[str, Any]) -> dict[str, An
     data, seed = source.load(), source.seed
     points: list[dict[str, Any]] = []
     for d in options["values"]:
-        held = stored(data, seed, routing="paper", reroutes=d, center=options["center"])
-        errors = [own_key_error(data.train, best(held, data.train))]
+        memory = stored(data, seed, routing="paper", reroutes=d, center=options["center"])
+        errors = [own_key_error(data.train, best(memory, data.train))]
         for _ in range(options["passes"] - 1):
-            held.reroute(d * data.rows)
-            errors.append(own_key_error(data.train, best(held, data.train)))
-        held.sweep()
-        swept = own_key_error(data.train, best(held, data.train))
+            memory.reroute(d * data.rows)
+            errors.append(own_key_error(data.train, best(memory, data.train)))
+        memory.sweep()
+        swept = own_key_error(data.train, best(memory, data.train))
         points.append({"value": d, "by_pass": errors, "own_key_error": errors[-1], "after_sweep": swept})
         save_partial(points=points)
     return {"points": points}
@@ -84,17 +84,17 @@ def reroutes(kind: Any, source: Source, options: dict[str, Any]) -> dict[str, An
 def passes(kind: Any, source: Source, options: dict[str, Any]) -> dict[str, Any]:
     """Return the errors of the paper's memory after each pass of Update, or without `updates` of reroutes only."""
     data, seed = source.load(), source.seed
-    held = stored(data, seed, routing="paper", reroutes=options["reroutes"], center=options["center"])
+    memory = stored(data, seed, routing="paper", reroutes=options["reroutes"], center=options["center"])
     labels = data.truth.tolist()
     points: list[dict[str, Any]] = []
     for number in range(options["passes"] + 1):
         if number and options["updates"]:
             for row, label in enumerate(labels):
-                hits = held.query(data.train[row], k=1, explore=EXPLORE)
-                held.update(hits, [float(hit.value == label) for hit in hits])
+                hits = memory.query(data.train[row], k=1, explore=EXPLORE)
+                memory.reward(hits, [float(hit.value == label) for hit in hits])
         elif number:
-            held.reroute(options["reroutes"] * data.rows)
-        trained, tested = best(held, data.train), best(held, data.test)
+            memory.reroute(options["reroutes"] * data.rows)
+        trained, tested = best(memory, data.train), best(memory, data.test)
         points.append(
             {
                 "value": number,
@@ -130,10 +130,10 @@ def scorer(kind: Any, source: Source, options: dict[str, Any]) -> dict[str, Any]
     data, seed = source.load(), source.seed
     points: list[dict[str, Any]] = []
     for value in options["values"]:
-        held = stored(data, seed, scorer=value)
-        before = class_error(best(held, data.test, options["beam"]), data.truth, data.test_truth)
-        learn_s, _ = cpu_seconds(partial(learn_rewards, held, data, options["beam"], options["k"]))
-        query_s, found = cpu_per_call(partial(best, held, data.test, options["beam"]), source.repeats(REPEATS), LIMIT_S)
+        memory = stored(data, seed, scorer=value)
+        before = class_error(best(memory, data.test, options["beam"]), data.truth, data.test_truth)
+        learn_s, _ = cpu_seconds(partial(learn_rewards, memory, data, options["beam"], options["k"]))
+        query_s, found = cpu_per_call(partial(best, memory, data.test, options["beam"]), source.repeats(REPEATS), LIMIT_S)
         us = query_s / data.test.shape[0] * 1e6
         after = class_error(found, data.truth, data.test_truth)
         points.append({"value": value, "before": before, "error": after, "query_us": us, "learn_s": learn_s})
@@ -141,11 +141,11 @@ def scorer(kind: Any, source: Source, options: dict[str, Any]) -> dict[str, Any]
     return {"points": points}
 
 
-def learn_rewards(held: MemoryTree, data: Dataset, beam: int, k: int, rows: int = 64) -> None:
+def learn_rewards(memory: MemoryTree, data: Dataset, beam: int, k: int, rows: int = 64) -> None:
     """Run one pass of queries and rewards over the training rows."""
     for first in range(0, data.rows, rows):
         batch = np.arange(first, min(first + rows, data.rows))
-        hits = held.query_many(data.train[batch], k=k, beam=beam, exclude=batch[:, None].tolist(), threads=1)
+        hits = memory.query_many(data.train[batch], k=k, beam=beam, exclude=batch[:, None].tolist(), threads=1)
         ids = np.asarray(hits.ids)
         right = (data.truth[np.maximum(ids, 0)] == data.truth[batch][:, None]).astype(float)
-        held.update_many(hits, np.where(ids < 0, np.nan, right))
+        memory.reward_many(hits, np.where(ids < 0, np.nan, right))

@@ -11,7 +11,8 @@ import numpy as np
 from lab.datasets import Source
 from lab.datasets.synthetic import ROWS_A_CLUSTER, Clusters
 from lab.measuring import cpu_per_call, cpu_seconds, peak_bytes, resident_bytes
-from lab.tree_driver import empty_tree, nearest_ids, warm_up
+from lab.tree_driver import nearest_ids, warm_up
+from memorytree import MemoryTree
 
 CHUNK, REPEATS = 50_000, 5
 
@@ -23,7 +24,7 @@ def grow(kind: Any, source: Source, options: dict[str, Any]) -> dict[str, Any]:
     queries, _ = clusters.draw(options["asked"])
     warm_up(queries, **settings)
     before = resident_bytes()
-    tree, left, insert_s, last_us = empty_tree(**settings), n, 0.0, 0.0
+    tree, left, insert_s, last_us = MemoryTree(**settings), n, 0.0, 0.0
     while left:
         keys, labels = clusters.draw(min(left, CHUNK))
         values = labels.tolist()

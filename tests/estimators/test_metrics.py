@@ -1,4 +1,4 @@
-"""Metrics against what they say, counted by hand or in plain Python."""
+"""Metrics against plain Python and values computed by hand."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def judged(draw):
 
 
 @given(judged())
-def test_hamming_loss_is_the_size_of_the_symmetric_difference(case):
+def test_hamming_loss_is_the_mean_symmetric_difference(case):
     truth, predicted, _ = case
     sizes = [len({*np.flatnonzero(t)} ^ {*np.flatnonzero(p)}) for t, p in zip(truth, predicted, strict=True)]
     assert metrics.hamming_loss(truth, predicted) == pytest.approx(np.mean(sizes))
@@ -29,40 +29,40 @@ def test_hamming_loss_is_the_size_of_the_symmetric_difference(case):
 
 
 @given(judged())
-def test_precision_counts_the_right_ones_among_the_first(case):
+def test_precision_counts_right_labels_among_the_first_k(case):
     truth, _, ranked = case
     for k in range(1, ranked.shape[1] + 1):
         right = sum(truth[i, label] for i, row in enumerate(ranked) for label in row[:k] if label >= 0)
         for form in (truth, scipy.sparse.csr_matrix(truth)):
-            assert metrics.precision_at(k, form, ranked) == pytest.approx(right / (k * len(truth)))
+            assert metrics.precision_at_k(form, ranked, k) == pytest.approx(right / (k * len(truth)))
 
 
 @given(judged())
-def test_equal_propensities_leave_the_share_of_what_could_be_had(case):
+def test_equal_propensities_give_the_share_of_possible_hits(case):
     truth, _, ranked = case
     for k in range(1, ranked.shape[1] + 1):
         possible = np.minimum(truth.sum(axis=1), k).sum()
-        expected = metrics.precision_at(k, truth, ranked) * k * len(truth) / possible if possible else 0.0
-        found = metrics.propensity_scored_precision_at(k, truth, ranked, np.full(truth.shape[1], 0.3))
+        expected = metrics.precision_at_k(truth, ranked, k) * k * len(truth) / possible if possible else 0.0
+        found = metrics.propensity_scored_precision_at_k(truth, ranked, k, np.full(truth.shape[1], 0.3))
         assert found == pytest.approx(expected)
 
 
-def test_a_perfect_ranking_has_a_scored_precision_of_one():
+def test_perfect_ranking_has_propensity_scored_precision_one():
     truth = np.array([[1, 0, 1], [0, 1, 0]])
     propensity = metrics.propensities(np.array([100, 1, 10]), 1000)
-    assert np.all(np.diff(propensity[[1, 2, 0]]) > 0)  # frequent labels are noted more often
+    assert np.all(np.diff(propensity[[1, 2, 0]]) > 0)  # frequent labels are recorded more often
     assert metrics.propensities(np.array([1]), 2).max() <= 1
-    assert metrics.propensity_scored_precision_at(1, truth, np.array([[2], [1]]), propensity) == pytest.approx(1)
-    assert metrics.propensity_scored_precision_at(1, truth, np.array([[0], [1]]), propensity) < 1
+    assert metrics.propensity_scored_precision_at_k(truth, np.array([[2], [1]]), 1, propensity) == pytest.approx(1)
+    assert metrics.propensity_scored_precision_at_k(truth, np.array([[0], [1]]), 1, propensity) < 1
 
 
-def test_f1_of_all_decisions_and_of_labels():
+def test_micro_and_macro_f1_of_a_small_case():
     truth, predicted = np.array([[1, 0], [1, 0], [0, 1]]), np.array([[1, 0], [1, 0], [0, 0]])
     assert metrics.micro_f1(truth, predicted) == pytest.approx(0.8)
     assert metrics.macro_f1(truth, predicted) == pytest.approx(0.5)
 
 
-def test_an_answer_that_fits_everything_earns_nothing_once_centred():
+def test_average_answer_has_no_centered_reward():
     rng = np.random.default_rng(0)
     images = np.abs(rng.standard_normal((200, 8)))
     images /= np.linalg.norm(images, axis=1, keepdims=True)
@@ -73,13 +73,13 @@ def test_an_answer_that_fits_everything_earns_nothing_once_centred():
     assert metrics.centered_reward(images, images, center) == pytest.approx(1)
 
 
-def test_one_label_is_a_label_and_no_class():
+def test_single_column_is_a_label_and_not_a_class():
     truth, predicted = np.array([[1], [0]]), np.array([[0], [0]])
     assert metrics.micro_f1(truth, predicted) == metrics.macro_f1(truth, predicted) == 0
     assert metrics.hamming_loss(truth, predicted) == 0.5
 
 
-def test_what_cannot_be_compared_is_refused():
+def test_different_shapes_raise():
     with pytest.raises(InvalidOption, match="one shape"):
         metrics.hamming_loss(np.ones((2, 3)), np.ones((2, 4)))
     with pytest.raises(InvalidOption, match="one shape"):
@@ -87,10 +87,10 @@ def test_what_cannot_be_compared_is_refused():
     with pytest.raises(InvalidOption, match="one shape"):
         metrics.mean_reward(np.ones((1, 2)), np.ones((3, 2)))
     with pytest.raises(InvalidOption, match="only 2"):
-        metrics.precision_at(1, np.ones((1, 2)), np.array([[5]]))
+        metrics.precision_at_k(np.ones((1, 2)), np.array([[5]]), 1)
 
 
-def test_lists_and_no_rows_are_refused():
+def test_lists_and_empty_matrices_raise():
     ones, none = np.ones((2, 3)), np.ones((0, 3))
     for call in (metrics.mean_reward, metrics.hamming_loss, metrics.micro_f1, metrics.macro_f1):
         for wrong in (ones.tolist(), none):
@@ -100,11 +100,11 @@ def test_lists_and_no_rows_are_refused():
         metrics.centered_reward(ones.tolist(), ones, np.ones(3))
     for truth, ranked in ((ones, [[0], [1]]), (ones.tolist(), np.zeros((2, 1), int)), (none, np.zeros((0, 1), int))):
         with pytest.raises(InvalidOption, match="ranked labels are needed"):
-            metrics.precision_at(1, truth, ranked)
+            metrics.precision_at_k(truth, ranked, 1)
     with pytest.raises(InvalidOption, match="3 labels need as many propensities"):
-        metrics.propensity_scored_precision_at(1, ones, np.zeros((2, 1), int), np.ones(2))
+        metrics.propensity_scored_precision_at_k(ones, np.zeros((2, 1), int), 1, np.ones(2))
 
 
-def test_too_few_ranked_labels_are_refused():
+def test_too_few_ranked_labels_raise():
     with pytest.raises(InvalidOption, match="at least 3"):
-        metrics.precision_at(3, np.ones((2, 4)), np.zeros((2, 2), int))
+        metrics.precision_at_k(np.ones((2, 4)), np.zeros((2, 2), int), 3)

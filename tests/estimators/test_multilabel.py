@@ -1,4 +1,4 @@
-"""MemoryTreeMultilabelClassifier as scikit-learn's own checks and a user would see it."""
+"""MemoryTreeMultilabelClassifier: scikit-learn's checks, accuracy, kinds of labels, errors."""
 
 import pickle
 
@@ -16,13 +16,13 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from memorytree import MemoryTree
 from memorytree.errors import InvalidKey, InvalidOption
 from memorytree.estimators import MemoryTreeMultilabelClassifier
-from memorytree.estimators.metrics import hamming_loss, micro_f1, precision_at
+from memorytree.estimators.metrics import hamming_loss, micro_f1, precision_at_k
 
 TOPICS = 12
 
 
 def planted(n, seed=0):
-    """Rows of a few topics each: two words of every topic, among as many words that say nothing. Returns (X, Y)."""
+    """(X, Y): rows with two words of each of their topics and six words that are independent of topics."""
     rng = np.random.default_rng(seed)
     Y = rng.random((n, TOPICS)) < 0.17
     X = np.zeros((n, 4 * TOPICS + 60), np.float32)
@@ -48,7 +48,7 @@ def lists(Y):
     return [[f"topic {label:02}" for label in np.flatnonzero(row)] for row in Y]
 
 
-ONE_CLASS = "it hands over one class for each row; here labels are sets"
+ONE_CLASS = "the check passes one class for each row; here labels are sets"
 LISTS = "a list of lists holds labels here, not columns of an indicator matrix"
 SPARSE = "decision_function is sparse: there may be 20,000 labels"
 EXPECTED = {
@@ -66,25 +66,25 @@ EXPECTED = {
 }
 
 
-@parametrize_with_checks([MemoryTreeMultilabelClassifier(passes=1)], expected_failed_checks=lambda estimator: EXPECTED)
-def test_what_scikit_learn_asks_of_a_classifier(estimator, check):
+@parametrize_with_checks([MemoryTreeMultilabelClassifier(max_iter=1)], expected_failed_checks=lambda estimator: EXPECTED)
+def test_scikit_learn_checks_pass(estimator, check):
     check(estimator)
 
 
-def test_it_learns_what_is_planted(rows, model):
+def test_planted_topics_are_learned(rows, model):
     X, Y, test, truth = rows
     predicted = model.predict(test)
     nothing = hamming_loss(truth, np.zeros_like(truth))
     assert hamming_loss(truth, predicted) < 0.3 * nothing
-    assert precision_at(1, truth, model.predict_topk(test, 1)[0]) > 0.85
+    assert precision_at_k(truth, model.predict_topk(test, 1)[0], 1) > 0.85
     shuffled = MemoryTreeMultilabelClassifier(random_state=0).fit(X, Y[np.random.default_rng(0).permutation(len(Y))])
     assert hamming_loss(truth, shuffled.predict(test)) > 0.8 * nothing
 
 
-def test_rewards_teach_the_memory(rows, monkeypatch):
+def test_rewards_improve_the_memories_found(rows, monkeypatch):
     X, Y, test, truth = rows
     agreement = {}
-    learn = MemoryTree.update_many
+    learn = MemoryTree.reward_many
     chance = np.random.default_rng(0)
 
     def as_is(tree, hits, rewards):
@@ -97,33 +97,33 @@ def test_rewards_teach_the_memory(rows, monkeypatch):
         return None
 
     for way in (as_is, shuffled, never):
-        monkeypatch.setattr(MemoryTree, "update_many", way)
-        model = MemoryTreeMultilabelClassifier(passes=0, random_state=0).fit(X, Y)
-        common = [len(set(hit.value) & set(np.flatnonzero(y))) for hits, y in zip(model.recall(test), truth, strict=True)
+        monkeypatch.setattr(MemoryTree, "reward_many", way)
+        model = MemoryTreeMultilabelClassifier(max_iter=0, random_state=0).fit(X, Y)
+        common = [len(set(hit.value) & set(np.flatnonzero(y))) for hits, y in zip(model.kneighbors(test), truth, strict=True)
                   for hit in hits[:5]]  # fmt: skip
         agreement[way.__name__] = np.mean(common)
     assert agreement["as_is"] > 1.1 * max(agreement["shuffled"], agreement["never"])
 
 
-def test_linear_weights_see_rows_as_the_memory_compares_them(rows, model):
+def test_scorer_rows_have_the_learned_column_weights(rows, model):
     X = rows[2]
-    _, features, weights = model._view(X)
-    importance = model.memory_._core.weights(features)
+    _, columns, weights = model._scorer_rows(X)
+    importance = model.memory_.index.weights(columns)
     np.testing.assert_allclose(weights, X.data * np.sqrt(importance), rtol=1e-6)
-    telling = features < 4 * TOPICS
+    telling = columns < 4 * TOPICS
     assert importance[telling].mean() > 1.2 * importance[~telling].mean()
 
 
 @pytest.mark.parametrize(("learn", "dense"), [("fit", False), ("partial_fit", False), ("fit", True)])
-def test_the_memory_learns_from_rows_whichever_way_they_come(rows, learn, dense):
+def test_memory_learns_in_fit_and_partial_fit(rows, learn, dense):
     X, Y = rows[:2]
     model = MemoryTreeMultilabelClassifier(random_state=0)
     getattr(model, learn)(X.toarray() if dense else X, Y)
-    core = model.memory_._core
-    assert core.space.lessons if dense else np.ptp(core.weights(np.arange(X.shape[1], dtype=np.int32))) > 0.5
+    index = model.memory_.index
+    assert index.is_refined if dense else np.ptp(index.weights(np.arange(X.shape[1], dtype=np.int32))) > 0.5
 
 
-def test_every_way_to_write_labels_gives_the_same_model(rows, model):
+def test_every_format_of_labels_gives_the_same_model(rows, model):
     X, Y, test, _ = rows
     dense = model.predict(test)
     assert isinstance(dense, np.ndarray)
@@ -131,7 +131,7 @@ def test_every_way_to_write_labels_gives_the_same_model(rows, model):
     sparse = MemoryTreeMultilabelClassifier(random_state=0).fit(X, scipy.sparse.csr_matrix(Y)).predict(test)
     assert scipy.sparse.issparse(sparse)
     np.testing.assert_array_equal(sparse.toarray(), dense)
-    quick = MemoryTreeMultilabelClassifier(passes=0, random_state=0)
+    quick = MemoryTreeMultilabelClassifier(max_iter=0, random_state=0)
     for kind in (scipy.sparse.csr_array, scipy.sparse.csr_matrix):
         assert type(quick.fit(X[:50], kind(Y[:50])).predict(test)) is kind
     listed = MemoryTreeMultilabelClassifier(random_state=0).fit(X, lists(Y))
@@ -140,20 +140,20 @@ def test_every_way_to_write_labels_gives_the_same_model(rows, model):
     np.testing.assert_allclose(listed.decision_function(test).toarray(), model.decision_function(test).toarray(), atol=1e-9)
 
 
-def test_an_indicator_matrix_of_objects_is_one(rows):
+def test_indicator_matrix_of_objects_is_accepted(rows):
     X, Y, test, _ = rows
     mixed = Y[:60].astype(object)
     mixed[:, 0] = mixed[:, 0].astype(bool)
-    model = MemoryTreeMultilabelClassifier(passes=1, random_state=0)
+    model = MemoryTreeMultilabelClassifier(max_iter=1, random_state=0)
     expected = clone(model).fit(X[:60], Y[:60]).predict(test)
     np.testing.assert_array_equal(clone(model).fit(X[:60], mixed).predict(test), expected)
     with pytest.raises(InvalidOption, match="as an array"):
         model.fit(X[:60], Y[:60].tolist())
     assert model.partial_fit(X[:1], [[0, 1]]).predict(X[:1]) == [[0, 1]]
-    model.partial_fit(X[1:3], [[0, 1], [1, 0]])  # they have been labels from the beginning
+    model.partial_fit(X[1:3], [[0, 1], [1, 0]])  # lists of labels since the first row
 
 
-def test_the_likeliest_labels_and_their_scores(rows, model):
+def test_predict_topk_agrees_with_decision_function(rows, model):
     test = rows[2]
     labels, scores = model.predict_topk(test, 30)
     assert labels.shape == scores.shape == (test.shape[0], 30)
@@ -170,7 +170,7 @@ def test_the_likeliest_labels_and_their_scores(rows, model):
     np.testing.assert_array_equal(full.toarray() >= 0.5, model.predict(test))
 
 
-def test_what_fills_up_where_there_are_few_labels():
+def test_filler_of_topk_depends_on_the_labels():
     X = scipy.sparse.csr_matrix(np.eye(4, dtype=np.float32))
     words = MemoryTreeMultilabelClassifier(random_state=0).fit(X, [["a"], ["b"], [], ["a", "b"]])
     assert words.predict_topk(X, 3)[0][:, 2].tolist() == [None] * 4
@@ -179,7 +179,7 @@ def test_what_fills_up_where_there_are_few_labels():
 
 
 @pytest.mark.parametrize("labels", [[("a", 1), ("b", 2)], [1.5, 2.5], ["x", 3], [True, False]])
-def test_any_label_that_can_be_hashed(labels):
+def test_any_hashable_label_is_accepted(labels):
     rng = np.random.default_rng(0)
     which = rng.integers(2, size=60)
     X = np.column_stack([which, 1 - which]) + 0.1 * rng.random((60, 2))
@@ -189,7 +189,7 @@ def test_any_label_that_can_be_hashed(labels):
     assert model.predict_topk(X, 1)[0][0, 0] == labels[which[0]]
 
 
-def test_rows_without_labels_and_rows_without_words():
+def test_rows_without_labels_or_entries_are_accepted():
     X, Y = planted(200)
     Y[::4] = 0
     X[1] = 0
@@ -202,7 +202,7 @@ def test_rows_without_labels_and_rows_without_words():
     assert nothing.decision_function(X[:3]).shape == (3, 0)
 
 
-def test_new_labels_may_come_at_any_time(rows):
+def test_new_labels_can_be_added_at_any_time(rows):
     X, Y, test, truth = rows
     model = MemoryTreeMultilabelClassifier(random_state=0)
     for label in range(TOPICS):
@@ -212,33 +212,33 @@ def test_new_labels_may_come_at_any_time(rows):
     assert model.predict(test).shape == truth.shape
     assert micro_f1(truth, model.predict(test)) > 0.6
     named = MemoryTreeMultilabelClassifier(random_state=0).partial_fit(X[:300], lists(Y[:300]))
-    named.partial_fit(X[300:310], [["never seen"]] * 10)
-    assert "never seen" in named.classes_
-    assert "never seen" in named.predict_topk(X[300:301], 3)[0]
+    named.partial_fit(X[300:310], [["new"]] * 10)
+    assert "new" in named.classes_
+    assert "new" in named.predict_topk(X[300:301], 3)[0]
 
 
-def test_rows_one_by_one(rows):
+def test_rows_can_be_learned_one_by_one(rows):
     X, Y, test, truth = rows
     model = MemoryTreeMultilabelClassifier(random_state=0)
     for i in range(250):
         model.partial_fit(X[i : i + 1], Y[i : i + 1])
     assert len(model.memory_) == 250
-    assert precision_at(1, truth, model.predict_topk(test, 1)[0]) > 0.5
+    assert precision_at_k(truth, model.predict_topk(test, 1)[0], 1) > 0.5
 
 
-def test_a_threshold_for_f1(rows):
+def test_f1_objective_raises_f1(rows):
     X, Y = planted(700, seed=1)
     blurred = X.copy()
     blurred.data[np.random.default_rng(0).random(X.nnz) < 0.5] = 0
     blurred.eliminate_zeros()
     f1 = {}
-    for target in ("hamming", "f1"):
-        model = MemoryTreeMultilabelClassifier(target=target, random_state=0).fit(blurred[:500], Y[:500])
-        f1[target] = model.score(blurred[500:], Y[500:])
+    for objective in ("hamming", "f1"):
+        model = MemoryTreeMultilabelClassifier(objective=objective, random_state=0).fit(blurred[:500], Y[:500])
+        f1[objective] = model.score(blurred[500:], Y[500:])
     assert f1["f1"] > f1["hamming"]
 
 
-def test_dense_rows():
+def test_dense_rows_are_learned():
     X, Y = make_multilabel_classification(800, 20, n_classes=6, random_state=0)
     model = MemoryTreeMultilabelClassifier(random_state=0).fit(X[:600], Y[:600])
     nothing = hamming_loss(Y[600:], np.tile(Y[:600].mean(axis=0) > 0.5, (200, 1)))
@@ -249,7 +249,7 @@ def test_dense_rows():
     assert hamming_loss(Y[600:], stream.predict(X[600:])) < 0.8 * nothing
 
 
-def test_a_row_that_has_nothing_in_common_with_any_memory_gets_no_label():
+def test_row_without_known_columns_gets_no_label():
     rng = np.random.default_rng(0)
     topics = rng.integers(4, size=100)
     X = scipy.sparse.csr_matrix(np.concatenate([np.eye(4)[topics], np.zeros((100, 4))], axis=1))
@@ -264,7 +264,7 @@ def test_a_row_that_has_nothing_in_common_with_any_memory_gets_no_label():
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
-def test_very_few_dense_rows(scale):
+def test_four_dense_rows_suffice(scale):
     X = scale * np.array([[0.0, 0.0], [0.0, 1.0], [10.0, 10.0], [10.0, 11.0]])
     model = MemoryTreeMultilabelClassifier(random_state=0).partial_fit(X, [["low"], ["low"], ["high"], ["high"]])
     labels, chances = model.predict_topk(X, 2)
@@ -272,15 +272,15 @@ def test_very_few_dense_rows(scale):
     assert np.all(chances[:, 0] > chances[:, 1] + 0.2)
 
 
-def test_the_memories_behind_a_prediction(rows, model):
+def test_kneighbors_returns_training_rows_with_their_labels(rows, model):
     X, Y = rows[:2]
-    [hits] = model.recall(X[5:6])
-    assert len(hits) == model.neighbors
+    [hits] = model.kneighbors(X[5:6])
+    assert len(hits) == model.n_neighbors
     assert hits[0].id == 5
     assert all(hit.value == np.flatnonzero(Y[hit.id]).tolist() for hit in hits)
 
 
-def test_a_memory_that_is_removed_has_no_vote():
+def test_removed_memory_has_no_vote():
     X, Y = planted(300)
     model = MemoryTreeMultilabelClassifier(random_state=0).fit(X, Y)
     label = int(np.flatnonzero(Y.any(axis=0))[0])
@@ -293,7 +293,7 @@ def test_a_memory_that_is_removed_has_no_vote():
         model.predict(X)
 
 
-def test_no_more_than_its_capacity():
+def test_capacity_bounds_memories_and_label_sets():
     X, Y = planted(400)
     model = MemoryTreeMultilabelClassifier(capacity=100, random_state=0).fit(X, Y)
     assert len(model.memory_) == 100
@@ -301,11 +301,10 @@ def test_no_more_than_its_capacity():
         model.partial_fit(X, Y)
     assert len(model.memory_) == 100
     assert model.predict(X).shape == Y.shape
-    # Nor are the label sets of those that were forgotten kept for ever.
     assert model._sets.used <= 3 * 100 * Y.sum(axis=1).max()
 
 
-def test_clone_pickle_pipelines_and_grids(rows, model):
+def test_clone_pickle_pipelines_and_grid_search_work(rows, model):
     X, Y, test, _ = rows
     twin = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(twin.predict(test), model.predict(test))
@@ -319,23 +318,23 @@ def test_clone_pickle_pipelines_and_grids(rows, model):
     pipeline = make_pipeline(TfidfVectorizer(), MemoryTreeMultilabelClassifier(random_state=0)).fit(texts, subjects)
     assert [sorted(row) for row in pipeline.predict(texts[:4])] == subjects[:4]
     assert pipeline.score(texts, subjects) > 0.95
-    grid = GridSearchCV(MemoryTreeMultilabelClassifier(passes=1, random_state=0), {"neighbors": [5, 20]}, cv=2)
+    grid = GridSearchCV(MemoryTreeMultilabelClassifier(max_iter=1, random_state=0), {"n_neighbors": [5, 20]}, cv=2)
     assert grid.fit(X[:300], Y[:300]).best_score_ > 0.5
 
 
-def test_the_same_random_state_gives_the_same_model(rows, model):
+def test_same_random_state_gives_the_same_model(rows, model):
     twin = MemoryTreeMultilabelClassifier(random_state=0).fit(*rows[:2])
     np.testing.assert_array_equal(twin.decision_function(rows[2]).toarray(), model.decision_function(rows[2]).toarray())
 
 
-def test_predicting_changes_nothing(rows, model):
+def test_predicting_does_not_change_the_model(rows, model):
     before = model.decision_function(rows[2]).toarray()
     model.predict(rows[0])
     model.score(rows[0], rows[1])
     np.testing.assert_array_equal(model.decision_function(rows[2]).toarray(), before)
 
 
-def test_a_bar_is_shown(capsys):
+def test_verbose_shows_a_progress_bar(capsys):
     X, Y = planted(60)
     MemoryTreeMultilabelClassifier(verbose=1, random_state=0).fit(X, Y)
     assert "learning" in capsys.readouterr().err
@@ -354,15 +353,15 @@ def test_a_bar_is_shown(capsys):
         (None, "y"),
     ],
 )
-def test_labels_that_make_no_sense(Y, what):
+def test_invalid_labels_raise(Y, what):
     X, _ = planted(40)
     with pytest.raises(InvalidOption, match=what):
         MemoryTreeMultilabelClassifier().fit(X, Y)
 
 
-def test_settings_that_make_no_sense():
+def test_invalid_options_raise():
     X, Y = planted(40)
-    for bad in ({"target": "luck"}, {"passes": -1}, {"neighbors": 0}, {"capacity": 0}):
+    for bad in ({"objective": "other"}, {"max_iter": -1}, {"n_neighbors": 0}, {"capacity": 0}):
         with pytest.raises(InvalidOption):
             MemoryTreeMultilabelClassifier(**bad).fit(X, Y)
     model = MemoryTreeMultilabelClassifier(random_state=0).fit(X, Y)
@@ -372,10 +371,10 @@ def test_settings_that_make_no_sense():
         model.predict_topk(X, 0)
 
 
-def test_a_failed_call_leaves_the_model_as_it_was(rows, model):
+def test_failed_call_leaves_the_model_unchanged(rows, model):
     X, Y, test, _ = rows
     lists = [np.flatnonzero(row).tolist() for row in np.asarray(Y)]
-    twin = MemoryTreeMultilabelClassifier(passes=1, random_state=0).fit(X, lists)
+    twin = MemoryTreeMultilabelClassifier(max_iter=1, random_state=0).fit(X, lists)
     before = twin.predict(test)
     for wrong in (lists[:3], [["junk"]] * 3, [["a"], None], "junk"):
         with pytest.raises(InvalidOption):
@@ -395,21 +394,21 @@ def test_a_failed_call_leaves_the_model_as_it_was(rows, model):
         clone(twin).set_params(beam=0).fit(X, lists)
 
 
-def test_memories_that_others_put_in_have_no_say(rows):
+def test_memories_inserted_by_other_code_do_not_vote(rows):
     X, Y, test, _ = rows
-    model = MemoryTreeMultilabelClassifier(passes=1, random_state=0).fit(X, Y)
+    model = MemoryTreeMultilabelClassifier(max_iter=1, random_state=0).fit(X, Y)
     expected = model.decision_function(test[:1]).toarray()
     wrong = int(expected.argmin())
     for id in (None, 10**10):
         model.memory_.insert(test[0], [wrong], id=id)
     assert model.predict(test).shape == (test.shape[0], Y.shape[1])
     np.testing.assert_allclose(model.decision_function(test[:1]).toarray(), expected, atol=0.01)
-    [hits] = model.recall(test[:1])
-    assert len(hits) == model.neighbors - 2
+    [hits] = model.kneighbors(test[:1])
+    assert len(hits) == model.n_neighbors - 2
     assert all(hit.id < X.shape[0] for hit in hits)
 
 
-def test_twenty_thousand_labels_and_a_hundred_thousand_features_are_routine():
+def test_weights_of_many_labels_take_little_space():
     rng = np.random.default_rng(0)
     n, labels, features = 3000, 20_000, 100_000
     topic = rng.integers(1000, size=n)
@@ -420,24 +419,24 @@ def test_twenty_thousand_labels_and_a_hundred_thousand_features_are_routine():
     Y = scipy.sparse.csr_matrix(
         (np.ones(3 * n), (np.repeat(np.arange(n), 3), (topic[:, None] * 20 + [0, 1, 2]).ravel())), (n, labels)
     )
-    model = MemoryTreeMultilabelClassifier(passes=2, random_state=0).fit(X, Y)
+    model = MemoryTreeMultilabelClassifier(max_iter=2, random_state=0).fit(X, Y)
     found, chances = model.predict_topk(X[:200], 3)
     assert found.shape == chances.shape == (200, 3)
-    assert model._model.words.nbytes < 50e6  # as against 16 GB for all of them
+    assert model._scorer.weights.tables.words.nbytes < 50e6  # instead of 16 GB for all pairs
 
 
-def test_very_large_and_negative_whole_numbers_are_labels():
+def test_large_and_negative_integers_are_labels():
     X = scipy.sparse.csr_matrix(np.eye(4)[[0, 1, 2, 3] * 10])
     labels = [[2**70], [-1], [5], ["word"]] * 10
-    found, _ = MemoryTreeMultilabelClassifier(passes=1, random_state=0).fit(X, labels).predict_topk(X[:4], 1)
+    found, _ = MemoryTreeMultilabelClassifier(max_iter=1, random_state=0).fit(X, labels).predict_topk(X[:4], 1)
     assert found[:, 0].tolist() == [2**70, -1, 5, "word"]
 
 
 @pytest.mark.parametrize("tiny", [1e-41, 1e-37])
-def test_a_row_next_to_nothing_does_no_harm(rows, model, tiny):
+def test_tiny_row_does_not_lower_the_score(rows, model, tiny):
     X, Y, test, truth = rows
     X = X.copy()
     X.data[: X.indptr[1]] *= np.float32(tiny)
     other = MemoryTreeMultilabelClassifier(random_state=0).fit(X, Y)
-    assert np.all(np.isfinite(other._model.mixture))
+    assert np.all(np.isfinite(other._scorer.mixture.weights))
     assert other.score(test, truth) == pytest.approx(model.score(test, truth), abs=0.01)

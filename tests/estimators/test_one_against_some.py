@@ -1,148 +1,156 @@
-"""The weights of labels: who learns from which rows, and where they are kept."""
+"""The linear weights of labels: which rows they learn from, and where they are stored."""
 
 import numpy as np
 import pytest
 
-from memorytree.estimators.label_sets import SetsById
-from memorytree.estimators.labels import LabelModel
-from memorytree.estimators.multilabel import halves
-from memorytree.estimators.one_against_some import KNOWN, WEIGHTS
-from memorytree.estimators.tables import FIRST, SIZE, USED
-from memorytree.estimators.votes import CANDIDATES
+from memorytree.estimators.kernels.one_against_some import TINY, WEIGHTS
+from memorytree.estimators.kernels.records import LabelHits, LabelLists
+from memorytree.estimators.kernels.tables import FIRST, SIZE, USED
+from memorytree.estimators.kernels.votes import MAX_CANDIDATES
+from memorytree.estimators.label_scorer import LabelScorer, halves
+from memorytree.estimators.label_sets import LabelSetTable
 
 
-def questions(n, labels, features, seed, hits=6, nonzero=8):
-    """Rows with features and labels drawn at random, and memories, as many as rows, that bring labels at random."""
+def table_of(sets):
+    table = LabelSetTable()
+    table.add(np.arange(len(sets)), as_lists(sets))
+    return table.arrays
+
+
+def as_lists(sets):
+    return LabelLists(np.cumsum([0, *map(len, sets)]), np.array([label for one in sets for label in one], np.int32))
+
+
+def random_rows(n, labels, columns, seed, hits=6, nonzero=8):
+    """Random rows and as many memories with random labels: labels of memories, true labels, arguments of `prepare`."""
     rng = np.random.default_rng(seed)
-    sets = SetsById()
     owned = [rng.choice(labels, rng.integers(1, 5), replace=False) for _ in range(n)]
-    bounds = np.cumsum([0, *map(len, owned)])
-    sets.add(np.arange(n), bounds, np.concatenate(owned).astype(np.int32))
     ids = np.array([rng.choice(n, hits, replace=False) for _ in range(n)])
     true = [np.unique(rng.choice(labels, 3)) for _ in range(n)]
-    truth = np.cumsum([0, *map(len, true)]), np.concatenate(true).astype(np.int32)
-    places = np.concatenate([np.sort(rng.choice(features, nonzero, replace=False)) for _ in range(n)]).astype(np.int32)
+    places = np.concatenate([np.sort(rng.choice(columns, nonzero, replace=False)) for _ in range(n)]).astype(np.int32)
     X = np.arange(n + 1) * nonzero, places, rng.random(n * nonzero).astype(np.float32) + 0.1
     scores = -np.sort(-rng.random((n, hits)).astype(np.float32), axis=1)
-    return owned, true, (sets.arrays, ids, scores, truth, X, halves(np.arange(n)))
+    return owned, true, (LabelHits(table_of(owned), ids, scores), as_lists(true), X, halves(np.arange(n)))
+
+
+def taken_words(scorer):
+    return scorer.tables.arrays.words[: scorer.tables.n_used]
+
+
+def taken_weights(scorer):
+    return scorer.tables.arrays.numbers[: scorer.tables.n_used, WEIGHTS:]
 
 
 @pytest.mark.boundscheck
-def test_a_lesson_holds_each_row_with_the_labels_that_memories_bring_or_miss():
-    owned, true, asked = questions(200, 30, 50, seed=0)
-    lesson = LabelModel(30, 50).lesson(*asked)
-    assert sorted(lesson.labels.tolist()) == sorted({label for labels in [*owned, *true] for label in labels.tolist()})
+def test_pairs_are_candidates_and_missed_true_labels():
+    owned, true, arguments = random_rows(200, 30, 50, seed=0)
+    training = LabelScorer(30, 50).prepare(*arguments)
+    pairs = training.pairs
+    assert sorted(pairs.labels.tolist()) == sorted({label for labels in [*owned, *true] for label in labels.tolist()})
     found = set()
-    for number, label in enumerate(lesson.labels.tolist()):
-        for pair in lesson.pairs[lesson.starts[number] : lesson.starts[number + 1]].tolist():
-            row = pair // CANDIDATES if pair >= 0 else -1 - pair
-            found.add((row, label, pair < 0, pair < 0 or bool(lesson.right[row, pair % CANDIDATES])))
-    assert len(found) == len(lesson.pairs)
+    for number, label in enumerate(pairs.labels.tolist()):
+        for pair in pairs.pairs[pairs.starts[number] : pairs.starts[number + 1]].tolist():
+            row = pair // MAX_CANDIDATES if pair >= 0 else -1 - pair
+            found.add((row, label, pair < 0, pair < 0 or bool(pairs.right[row, pair % MAX_CANDIDATES])))
+    assert len(found) == len(pairs.pairs)
     expected = set()
-    for row, ids in enumerate(asked[1].tolist()):
-        brought = {label for id in ids for label in owned[id].tolist()}
-        expected |= {(row, label, False, label in true[row]) for label in brought}
-        expected |= {(row, label, True, True) for label in set(true[row].tolist()) - brought}
+    for row, ids in enumerate(arguments[0].ids.tolist()):
+        candidates = {label for id in ids for label in owned[id].tolist()}
+        expected |= {(row, label, False, label in true[row]) for label in candidates}
+        expected |= {(row, label, True, True) for label in set(true[row].tolist()) - candidates}
     assert found == expected
-    assert lesson.misses.tolist() == [sum(one[0] == row and one[2] for one in found) for row in range(200)]
+    assert training.misses.tolist() == [sum(one[0] == row and one[2] for one in found) for row in range(200)]
 
 
 @pytest.mark.boundscheck
-@pytest.mark.parametrize("features", [40, 3000])
-def test_tables_lie_side_by_side_and_know_what_each_half_saw(features):
-    _, true, asked = questions(300, 12, features, seed=1)
-    model = LabelModel(12, features)
-    model.lesson(*asked)
-    bounds, words, _ = asked[4]
-    table, numbers = model.words, model.words.view(np.float32)
-    spans = sorted((int(model.places[label, FIRST]), int(model.places[label, SIZE])) for label in range(12))
-    assert [first for first, _ in spans] == np.cumsum([0, *(size for _, size in spans)])[:-1].tolist()
-    assert model.top[0] == sum(size for _, size in spans)
+@pytest.mark.parametrize("columns", [40, 3000])
+def test_tables_are_adjacent_and_hold_columns_of_each_half(columns):
+    _, true, arguments = random_rows(300, 12, columns, seed=1)
+    scorer = LabelScorer(12, columns)
+    scorer.prepare(*arguments)
+    bounds, places, _ = arguments[2]
+    spans, words, numbers, _, _ = scorer.tables.arrays
+    ranges = sorted((int(spans[label, FIRST]), int(spans[label, SIZE])) for label in range(12))
+    assert [first for first, _ in ranges] == np.cumsum([0, *(size for _, size in ranges)])[:-1].tolist()
+    assert scorer.tables.n_used == sum(size for _, size in ranges)
     for label in range(12):
-        part = slice(model.places[label, FIRST], model.places[label, FIRST] + model.places[label, SIZE])
+        part = slice(spans[label, FIRST], spans[label, FIRST] + spans[label, SIZE])
         for half in range(2):
-            known = table[part, 0][numbers[part, WEIGHTS + half] != 0]
-            rows = [i for i in range(300) if label in true[i] and asked[5][i] == half]
-            assert set(known.tolist()) == {int(f) for i in rows for f in words[bounds[i] : bounds[i + 1]]}
-        assert model.places[label, USED] == np.count_nonzero(table[part, 0] != -1)
+            known = words[part, 0][numbers[part, WEIGHTS + half] != 0]
+            rows = [i for i in range(300) if label in true[i] and arguments[3][i] == half]
+            assert set(known.tolist()) == {int(f) for i in rows for f in places[bounds[i] : bounds[i + 1]]}
+        assert spans[label, USED] == np.count_nonzero(words[part, 0] != -1)
 
 
-@pytest.mark.parametrize("passes", [1, 3])
-def test_what_a_label_learns_does_not_depend_on_its_company(passes):
-    """All labels in one go, one by one in any order: the same to the bit."""
-    _, _, asked = questions(300, 20, 500, seed=2)
-    together, alone = LabelModel(20, 500), LabelModel(20, 500)
-    lesson = together.lesson(*asked)
-    together.learn(lesson, (0, 20), passes, 5)
-    other = alone.lesson(*asked)
+@pytest.mark.parametrize("max_iter", [1, 3])
+def test_labels_learn_independently_of_each_other(max_iter):
+    """All labels at once, or one by one in any order: the same to the bit."""
+    _, _, arguments = random_rows(300, 20, 500, seed=2)
+    together, alone = LabelScorer(20, 500), LabelScorer(20, 500)
+    training, other = together.prepare(*arguments), alone.prepare(*arguments)
+    together.learn_weights(training, (0, 20), max_iter, 5)
     for number in np.random.default_rng(0).permutation(20).tolist():
-        alone.learn(other, (number, number + 1), passes, 5)
+        alone.learn_weights(other, (number, number + 1), max_iter, 5)
     np.testing.assert_array_equal(together.bias, alone.bias)
-    np.testing.assert_array_equal(together.words[: together.top[0]], alone.words[: alone.top[0]])
-    np.testing.assert_array_equal(lesson.others, other.others)
+    np.testing.assert_array_equal(taken_words(together), taken_words(alone))
+    np.testing.assert_array_equal(training.other_scores, other.other_scores)
 
 
-def test_a_row_is_judged_by_weights_that_it_never_touched():
-    """One row, many times: the half that it teaches knows it by heart, the other half knows nothing."""
-    sets = SetsById()
-    sets.add(np.arange(2), np.array([0, 1, 2]), np.zeros(2, np.int32))
-    model = LabelModel(1, 4)
+def test_row_is_scored_by_the_half_that_did_not_use_it():
+    """One row, learned repeatedly: its half fits it, the other half stays at zero."""
+    scorer = LabelScorer(1, 4)
+    hits = LabelHits(table_of([[0], [0]]), np.array([[0, 1]]), np.full((1, 2), 0.5, np.float32))
     X = np.array([0, 2]), np.array([0, 3], np.int32), np.ones(2, np.float32)
-    truth = np.array([0, 1]), np.zeros(1, np.int32)
-    asked = sets.arrays, np.array([[0, 1]]), np.full((1, 2), 0.5, np.float32), truth, X, np.ones(1, np.int64)
-    lesson = model.lesson(*asked)
-    model.learn(lesson, (0, 1), 5, 0)
-    assert model.bias[0, 1] > 0
-    assert model.bias[0, 0] == 0
-    assert lesson.others[0, 0] == 0
-    weights = model.words.view(np.float32)[: model.top[0], WEIGHTS:]
+    training = scorer.prepare(hits, as_lists([[0]]), X, np.ones(1, np.int64))
+    scorer.learn_weights(training, (0, 1), 5, 0)
+    assert scorer.bias[0, 1] > 0
+    assert scorer.bias[0, 0] == 0
+    assert training.other_scores[0, 0] == 0
+    weights = taken_weights(scorer)
     assert np.count_nonzero(weights[:, 1]) == 2
     assert not weights[:, 0].any()
-    later = model.lesson(*asked[:5], np.zeros(1, np.int64))
-    model.learn(later, (0, 1), 1, 0)
-    assert later.others[0, 0] > 0.5
+    later = scorer.prepare(hits, as_lists([[0]]), X, np.zeros(1, np.int64))
+    scorer.learn_weights(later, (0, 1), 1, 0)
+    assert later.other_scores[0, 0] > 0.5
 
 
 @pytest.mark.boundscheck
-def test_only_rows_that_are_judged_are_scored_by_the_other_half():
-    _, _, asked = questions(120, 20, 50, seed=3)
-    every, some = LabelModel(20, 50), LabelModel(20, 50)
+def test_only_judged_rows_are_scored_by_the_other_half():
+    _, _, arguments = random_rows(120, 20, 50, seed=3)
+    every, some = LabelScorer(20, 50), LabelScorer(20, 50)
     judged = np.arange(0, 120, 3)
-    lessons = every.lesson(*asked), some.lesson(*asked, judged)
-    for model, lesson in zip((every, some), lessons, strict=True):
-        model.learn(lesson, (0, len(lesson.labels)), 4, 0)
-    assert np.array_equal(every.words[: every.top[0]], some.words[: some.top[0]])
-    assert np.array_equal(lessons[0].others[judged], lessons[1].others[judged])
-    assert np.count_nonzero(lessons[0].others) > 2 * np.count_nonzero(lessons[1].others) > 0
-    assert not np.delete(lessons[1].others, judged, axis=0).any()
+    trainings = every.prepare(*arguments), some.prepare(*arguments, judged)
+    for scorer, training in zip((every, some), trainings, strict=True):
+        scorer.learn_weights(training, (0, len(training.pairs.labels)), 4, 0)
+    all_scores, some_scores = (training.other_scores for training in trainings)
+    assert np.array_equal(taken_words(every), taken_words(some))
+    assert np.array_equal(all_scores[judged], some_scores[judged])
+    assert np.count_nonzero(all_scores) > 2 * np.count_nonzero(some_scores) > 0
+    assert not np.delete(some_scores, judged, axis=0).any()
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_half_does_not_forget_what_it_knew(seed):
-    """The first row turns out to be easy, so its own feature is unlearned again, and may still be learned later."""
+def test_column_stays_allocated_when_its_weight_returns_to_zero(seed):
+    """The first row becomes easy, so the weight of its own column returns to zero; it must stay marked as allocated."""
     right = [{0: 3.0, 2: 1.0}, *[{0: 1.0, 1: 1.0}] * 20]
     rows = [*right, *[{1: 1.0}] * 20]
-    sets = SetsById()
-    sets.add(np.arange(1), np.array([0, 1]), np.zeros(1, np.int32))
     n = len(rows)
     X = (
         np.cumsum([0, *map(len, rows)]),
-        np.array([feature for row in rows for feature in row], np.int32),
+        np.array([column for row in rows for column in row], np.int32),
         np.array([value for row in rows for value in row.values()], np.float32),
     )
-    truth = np.minimum(np.arange(n + 1), len(right)), np.zeros(len(right), np.int32)
-    model = LabelModel(1, 3)
-    lesson = model.lesson(
-        sets.arrays, np.zeros((n, 1), np.int64), np.ones((n, 1), np.float32), truth, X, np.zeros(n, np.int64)
-    )
-    model.learn(lesson, (0, 1), 200, seed)
-    assert model.words.view(np.float32)[model.places[0, FIRST] + 2, WEIGHTS] == KNOWN
+    truth = LabelLists(np.minimum(np.arange(n + 1), len(right)), np.zeros(len(right), np.int32))
+    scorer = LabelScorer(1, 3)
+    hits = LabelHits(table_of([[0]]), np.zeros((n, 1), np.int64), np.ones((n, 1), np.float32))
+    scorer.learn_weights(scorer.prepare(hits, truth, X, np.zeros(n, np.int64)), (0, 1), 200, seed)
+    first = scorer.tables.arrays.spans[0, FIRST]
+    assert scorer.tables.arrays.numbers[first + 2, WEIGHTS] == TINY
 
 
-def test_what_a_row_costs_does_not_depend_on_labels_that_it_does_not_meet():
-    """Only the labels that occur in a lesson have a place in it."""
-    owned, true, asked = questions(10, 30, 50, seed=4)
-    few, many = LabelModel(30, 50).lesson(*asked), LabelModel(100_000, 50).lesson(*asked)
-    np.testing.assert_array_equal(few.labels, many.labels)
-    np.testing.assert_array_equal(few.starts, many.starts)
-    assert len(many.labels) == len({label for labels in [*owned, *true] for label in labels.tolist()})
+def test_training_holds_only_labels_that_occur():
+    owned, true, arguments = random_rows(10, 30, 50, seed=4)
+    few, many = LabelScorer(30, 50).prepare(*arguments), LabelScorer(100_000, 50).prepare(*arguments)
+    np.testing.assert_array_equal(few.pairs.labels, many.pairs.labels)
+    np.testing.assert_array_equal(few.pairs.starts, many.pairs.starts)
+    assert len(many.pairs.labels) == len({label for labels in [*owned, *true] for label in labels.tolist()})

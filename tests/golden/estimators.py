@@ -61,17 +61,17 @@ def digest(array):
 
 
 def scorer_state(model):
-    """What the scorer of a classifier has learned."""
+    """What the scorer of a classifier has learned: magnitudes only, since the sign of a principal direction is arbitrary."""
     scorer = model._scorer
     weights = scorer.weights
     state = {"counts": digest(weights.counts)}
     if hasattr(weights, "tables"):
         tables = weights.tables
         taken = tables.top[0]
-        state["tables"] = [digest(tables.words[:taken, 0]), digest(tables.numbers[:taken, 1:])]
+        state["tables"] = [digest(tables.words[:taken, 0]), digest(np.abs(tables.numbers[:taken, 1:]))]
         state["places"] = digest(tables.spans)
     if hasattr(weights, "linear"):
-        state["linear"] = [digest(weights.linear), digest(weights.squares), weights.mixture_squares.tolist()]
+        state["linear"] = [digest(np.abs(weights.linear)), digest(weights.squares), weights.mixture_squares.tolist()]
     if hasattr(weights, "log_losses"):
         state["log_losses"] = weights.log_losses.tolist()
         state["duals"] = [digest(weights.owners), digest(weights.duals), digest(weights.squares)]
@@ -188,6 +188,7 @@ def retriever():
         rewards = (y[:, None] == y).astype(float)
         rewards[5, :20] = np.nan
         own = np.arange(700)[:, None]
+        more, labels = make(50, 6)
         for described in (True, False):
             model = MemoryTreeRetriever(random_state=0).fit(X, values=y.tolist(), features=features if described else None)
             before = model.retrieve(X[:6], k=3)
@@ -195,7 +196,7 @@ def retriever():
             after = model.retrieve(X[:12], k=4, exclude=own[:12])
             copy = pickle.loads(pickle.dumps(model))
             for one in (model, copy):
-                one.partial_fit(*((X[:50] * 1.01, y[:50].tolist())), features=features[:50] if described else None)
+                one.partial_fit(more, labels.tolist(), features=features[:50] if described else None)
                 one.fit_rewards(X[:80], lambda i, hits, y=y: [float(hit.value == y[i]) for hit in hits])
             late, again = model.retrieve(X[:12], k=4), copy.retrieve(X[:12], k=4)
             np.testing.assert_array_equal(late.scores, again.scores)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import scipy.sparse
@@ -12,6 +12,7 @@ from memorytree.estimators.kernels.tables import UNBOUNDED
 
 Matrix: TypeAlias = np.ndarray | scipy.sparse.csr_matrix
 """Rows after scikit-learn's checks."""
+PoolState: TypeAlias = tuple[int, int, tuple[np.ndarray, np.ndarray, np.ndarray]]
 
 
 def extended(array: np.ndarray, size: int, fill: int = 0) -> np.ndarray:
@@ -47,7 +48,7 @@ class TablePool:
     def reserve(self, labels: int) -> None:
         """Have a table for every label below `labels`."""
         if labels > len(self.arrays.spans):
-            self.arrays = self.arrays._replace(spans=extended(self.arrays.spans, labels))
+            self.arrays = FeatureTables(extended(self.arrays.spans, labels), *self.arrays[1:])
 
     def grow(self, more: int = 0) -> None:
         """Double the pool, and make room for at least `more` entries behind those that are taken."""
@@ -63,12 +64,12 @@ class TablePool:
         if len(words) > max(4 * self.n_used, self._least):
             self._set_arrays(spans, words[: max(2 * self.n_used, self._least)].copy(), top)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> PoolState:
         """What a pickle holds: only the entries that are taken, once."""
         spans, words, _, top, n_columns = self.arrays
-        return {"least": self._least, "n_columns": n_columns, "arrays": (spans, words[: self.n_used].copy(), top)}
+        return self._least, n_columns, (spans, words[: self.n_used].copy(), top)
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: PoolState) -> None:
         """Restore a pickled pool."""
-        self._least, self.n_columns = state["least"], state["n_columns"]
-        self._set_arrays(*state["arrays"])
+        self._least, self.n_columns, arrays = state
+        self._set_arrays(*arrays)

@@ -181,22 +181,24 @@ class BaseMemoryClassifier(ClassifierMixin, BaseMemoryEstimator, ABC):
         return hits
 
     def _check_rows(self, X: object, *, reset: bool) -> Matrix:
-        """Rows to learn from, checked by scikit-learn and as keys."""
+        """Rows to learn from, checked by scikit-learn and as keys, after all options."""
+        self._check_options()
         if reset or not self._is_plain(X):
             X = validate_data(self, X, reset=reset, **ROW_CHECKS)
         return self._check_keys(X, reset)
 
     def _check_rows_and_labels(self, X: object, y: object, *, reset: bool) -> tuple[Matrix, np.ndarray]:
-        """Rows to learn from and their labels, checked by scikit-learn and as keys."""
+        """Rows to learn from and their labels, checked by scikit-learn and as keys, after all options."""
+        self._check_options()
         if reset or not (self._is_plain(X) and _are_plain_labels(y, X)):
             X, y = validate_data(self, X, y, reset=reset, **ROW_CHECKS)
         return self._check_keys(X, reset), np.asarray(y)
 
-    def _check_keys(self, X: Any, reset: bool) -> Matrix:
+    def _check_keys(self, X: Matrix, reset: bool) -> Matrix:
         """Rows in the form in which the memory stores them, checked as keys."""
         if reset:
             least = max(DENSE_SHARE * X.shape[1], DENSE_ENTRIES)
-            self._dense_from_sparse = scipy.sparse.issparse(X) and X.nnz > X.shape[0] * least
+            self._dense_from_sparse = not isinstance(X, np.ndarray) and X.nnz > X.shape[0] * least
         X = self._as_stored(X)
         if reset:
             keys_for(X).batch(X)
@@ -212,21 +214,22 @@ class BaseMemoryClassifier(ClassifierMixin, BaseMemoryEstimator, ABC):
             raise NotFittedError("all memories have been removed: there is nothing to predict from")
         return X
 
-    def _is_plain(self, X: Any) -> bool:
+    def _is_plain(self, X: object) -> bool:
         """Whether scikit-learn would return these rows unchanged.
 
         Its checks, which also accept data frames and lists, take longer than learning from a single row does.
         """
-        if type(X) not in PLAIN_TYPES or X.ndim != 2 or X.dtype not in ROW_CHECKS["dtype"]:
+        if type(X) not in PLAIN_TYPES or not isinstance(X, PLAIN_TYPES) or X.ndim != 2 or X.dtype not in ROW_CHECKS["dtype"]:
             return False
         if X.shape[0] == 0 or X.shape[1] != self.n_features_in_ or hasattr(self, "feature_names_in_"):
             return False
+        values: np.ndarray = X if isinstance(X, np.ndarray) else X.data
         with np.errstate(over="ignore"):
-            return bool(np.isfinite((X if type(X) is np.ndarray else X.data).sum()))
+            return bool(np.isfinite(values.sum()))
 
-    def _as_stored(self, X: Any) -> Matrix:
+    def _as_stored(self, X: Matrix) -> Matrix:
         """Rows in the form in which the memory stores them: dense, or in canonical CSR form."""
-        if not scipy.sparse.issparse(X):
+        if isinstance(X, np.ndarray):
             return X
         if self._dense_from_sparse:
             return X.toarray()
@@ -272,6 +275,6 @@ class BaseMemoryClassifier(ClassifierMixin, BaseMemoryEstimator, ABC):
         return False
 
 
-def _are_plain_labels(y: Any, X: Any) -> bool:
+def _are_plain_labels(y: object, X: Matrix) -> bool:
     """Whether scikit-learn would accept these labels, one for each row, without a look at their values."""
     return type(y) is np.ndarray and y.shape == X.shape[:1] and y.dtype.kind in DISCRETE

@@ -8,7 +8,7 @@ the probabilities.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -108,11 +108,8 @@ class DenseClassScorer(ClassScorer[np.ndarray, DenseClassWeights]):
         """Make room for classes below `classes`."""
         weights = self.weights
         if classes > len(weights.counts):
-            self.weights = weights._replace(
-                linear=extended(weights.linear, classes),
-                squares=extended(weights.squares, classes),
-                counts=extended(weights.counts, classes),
-            )
+            linear, squares, counts = (extended(array, classes) for array in weights[:3])
+            self.weights = DenseClassWeights(linear, squares, counts, *weights[3:])
 
     def for_projection(self, width: int) -> DenseClassScorer:
         """A scorer for another projection: it keeps the counts of classes and has everything else still to learn."""
@@ -163,25 +160,22 @@ class SparseClassScorer(ClassScorer[SparseRows, SparseClassWeights]):
     def _sync_tables(self) -> None:
         """Take over the arrays of the pool if it has replaced them."""
         if self.weights.tables is not self.tables.arrays:
-            self.weights = self.weights._replace(tables=self.tables.arrays)
+            self.weights = SparseClassWeights(self.tables.arrays, *self.weights[1:])
 
     def reserve(self, classes: int) -> None:
         """Make room for classes below `classes`."""
         weights = self.weights
         if classes > len(weights.counts):
             self.tables.reserve(classes)
-            self.weights = weights._replace(
-                tables=self.tables.arrays,
-                squares=extended(weights.squares, classes),
-                counts=extended(weights.counts, classes),
-            )
+            squares, counts = extended(weights.squares, classes), extended(weights.counts, classes)
+            self.weights = SparseClassWeights(self.tables.arrays, squares, counts, *weights[3:])
 
     def join(self, classes: np.ndarray, ids: np.ndarray, rows: SparseRows) -> None:
         """Add rows to the sums of their classes; they have become memories with these ids."""
         memories, weights = ids.max() + 1, self.weights
         if memories > len(weights.owners):
             owners, duals = extended(weights.owners, memories, NO_LABEL), extended(weights.duals, memories)
-            self.weights = weights._replace(owners=owners, duals=duals)
+            self.weights = SparseClassWeights(*weights[:-2], owners, duals)
         more = 4 * len(rows[1])  # about what the tables need if all columns are new to their classes
         if len(self.tables.arrays.words) - self.tables.n_used < more:
             self.tables.grow(more)
@@ -208,11 +202,11 @@ class SparseClassScorer(ClassScorer[SparseRows, SparseClassWeights]):
         inverse_temperature = 0.5 ** int(self.weights.log_losses.argmin())
         return ClassScores(*sparse_classes.score_sparse(*hits, self.weights, inverse_temperature, rows))
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> tuple[TablePool, tuple[np.ndarray, ...]]:
         """What a pickle holds: the tables once."""
-        return {"tables": self.tables, "others": self.weights[1:]}
+        return self.tables, self.weights[1:]
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: tuple[TablePool, tuple[np.ndarray, ...]]) -> None:
         """Restore a pickled scorer."""
-        self.tables = state["tables"]
-        self.weights = SparseClassWeights(self.tables.arrays, *state["others"])
+        self.tables, others = state
+        self.weights = SparseClassWeights(self.tables.arrays, *others)

@@ -67,6 +67,8 @@ class MemoryTreeClassifier(BaseMemoryClassifier):
         The labels seen so far, sorted.
     n_features_in_ : int
         Columns of the training rows.
+    n_iter_ : int
+        Passes of the last `fit` over the rows, 0 with supervision="none".
 
     See Also
     --------
@@ -132,17 +134,16 @@ class MemoryTreeClassifier(BaseMemoryClassifier):
         order = self._chance.permutation(len(codes))
         self._store(X[order], codes[order], order)
         self._sync_projection()
-        if self.supervision != "none":
-            default = DENSE_ITERATIONS if self._dense else SPARSE_ITERATIONS
-            iterations = range(default if self.max_iter is None else self.max_iter)
-            steps = [(iteration, first) for iteration in iterations for first in range(0, len(order), BATCH)]
-            for iteration, first in track(steps, "learning", bool(self.verbose)):
-                if first == 0:
-                    order = self._chance.permutation(len(codes))
-                rows = order[first : first + BATCH]
-                self._learn(X[rows], codes[rows], rows, refine=True, first_pass=iteration == 0)
-                if first + BATCH >= len(order):
-                    self.memory_.refit()
+        default = DENSE_ITERATIONS if self._dense else SPARSE_ITERATIONS
+        self.n_iter_ = 0 if self.supervision == "none" else default if self.max_iter is None else self.max_iter
+        steps = [(iteration, first) for iteration in range(self.n_iter_) for first in range(0, len(order), BATCH)]
+        for iteration, first in track(steps, "learning", bool(self.verbose and steps)):
+            if first == 0:
+                order = self._chance.permutation(len(codes))
+            rows = order[first : first + BATCH]
+            self._learn(X[rows], codes[rows], rows, refine=True, first_pass=iteration == 0)
+            if first + BATCH >= len(order):
+                self.memory_.refit()
         return self
 
     @restore_on_error
@@ -185,7 +186,6 @@ class MemoryTreeClassifier(BaseMemoryClassifier):
 
     def _check(self, X: object, y: object, reset: bool) -> tuple[Matrix, np.ndarray]:
         """Rows and labels as arrays, after all checks."""
-        self._check_options()
         X, y = self._check_rows_and_labels(X, np.asarray(y) if type(y) is list else y, reset=reset)
         # For discrete labels this check could only warn that there are many classes, which is no problem here.
         if y.dtype.kind not in DISCRETE:

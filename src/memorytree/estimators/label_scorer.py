@@ -225,6 +225,13 @@ class LabelScorer:
         return LabelScores(*label_features.score_labels(self.weights, self.mixture.weights, *hits, X))
 
 
+def top_labels(scores: LabelScores, k: int) -> LabelScores:
+    """The k most probable labels of each row, padded if there are more than `MAX_CANDIDATES` wanted."""
+    labels, probabilities = scores
+    missing = ((0, 0), (0, max(k - MAX_CANDIDATES, 0)))
+    return LabelScores(np.pad(labels[:, :k], missing, constant_values=NO_LABEL), np.pad(probabilities[:, :k], missing))
+
+
 def halves(numbers: np.ndarray) -> np.ndarray:
     """Which half of the weights learns from each row: a hash of the row's number, independent of patterns in the rows."""
     return ((numbers.astype(np.uint64) * HASH_FACTOR) >> np.uint64(63)).astype(np.int64)

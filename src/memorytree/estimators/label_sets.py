@@ -208,6 +208,8 @@ def _checked(row: object) -> list[Hashable]:
 
 def as_label_data(Y: object) -> Any:
     """Tables that are not arrays, such as data frames, as arrays, and other iterables as lists."""
+    if Y is None:
+        raise InvalidOption("requires y to be passed, but the target y is None")
     if scipy.sparse.issparse(Y) or isinstance(Y, list | tuple):
         return Y
     if hasattr(Y, "__array__"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from copy import deepcopy
-from typing import ClassVar, NamedTuple, Self
+from typing import ClassVar, Self
 
 import numpy as np
 import scipy.sparse
@@ -13,13 +13,11 @@ from sklearn.utils import Tags, check_random_state
 
 from memorytree.arguments import check_int
 from memorytree.config import TermLists
-from memorytree.errors import InvalidOption
 from memorytree.estimators import projection
 from memorytree.estimators.arrays import Matrix
 from memorytree.estimators.base import BaseMemoryClassifier, RandomState, restore_on_error
 from memorytree.estimators.kernels.records import NO_LABEL, LabelHits, LabelLists, LabelScores, SparseRows
-from memorytree.estimators.kernels.votes import MAX_CANDIDATES
-from memorytree.estimators.label_scorer import MOST_MIXED, LabelScorer, halves
+from memorytree.estimators.label_scorer import MOST_MIXED, LabelScorer, halves, top_labels
 from memorytree.estimators.label_sets import LabelCodec, LabelData, LabelSetTable, select, take
 from memorytree.estimators.metrics import micro_f1
 from memorytree.index.projected import ENOUGH_KEYS
@@ -34,18 +32,9 @@ REFINED_SHARE, LEAST_REFINED, LEAST_MIXED = 0.75, 2048, 1024
 # Passes over the rows that refine the memory: a projection takes longer to learn than column weights, which learn from the
 # first so many memories found for each row.
 SPARSE_REFINEMENTS, DENSE_REFINEMENTS, REWARDED = 1, 2, 32
-ONLINE_ITERATIONS = (
-    3  # passes of the linear weights over a batch of `partial_fit`, or over all memories after a new projection
-)
+ONLINE_ITERATIONS = 3  # passes of the linear weights over a batch of `partial_fit`, or over all rows for a new projection
 TEMPERATURE = 5.0  # of the softmax over memories; high, since label sets agree in degrees
 HOMES = 5  # term lists searched for the heaviest columns of a row: enough candidates for n_neighbors memories
-
-
-class Found(NamedTuple):
-    """Memories found for rows, collected batch by batch."""
-
-    ids: np.ndarray  # (n, n_neighbors) int64
-    similarities: np.ndarray  # (n, n_neighbors) float32
 
 
 class MemoryTreeMultilabelClassifier(BaseMemoryClassifier):
@@ -87,6 +76,8 @@ class MemoryTreeMultilabelClassifier(BaseMemoryClassifier):
         The labels seen so far: columns of the indicator matrix, or the labels in lists, sorted.
     n_features_in_ : int
         Columns of the training rows.
+    n_iter_ : int
+        Passes of the last `fit` over the rows to learn the linear weights.
 
     See Also
     --------
@@ -129,10 +120,8 @@ class MemoryTreeMultilabelClassifier(BaseMemoryClassifier):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        tags.target_tags.single_output = False
-        tags.classifier_tags.multi_label = True
-        tags.classifier_tags.multi_class = False
+        tags.target_tags.multi_output, tags.target_tags.single_output = True, False
+        tags.classifier_tags.multi_label, tags.classifier_tags.multi_class = True, False
         return tags
 
     # ---- learning
@@ -155,13 +144,14 @@ class MemoryTreeMultilabelClassifier(BaseMemoryClassifier):
         self
             The fitted classifier.
         """
-        rows = self._check(X, reset=True)
-        truth = self._start(rows, y)
+        rows = self._check_rows(X, reset=True)
+        self._start(rows, y)
+        truth = self._encode(y, rows.shape[0])
         # Stored in random order, whatever order the rows came in; a row's id is its number nevertheless.
         arrival = self._chance.permutation(rows.shape[0])
         self._store(rows[arrival], take(truth, arrival), arrival)
         own = np.arange(rows.shape[0])
-        found, order = self._empty_found(len(own)), self._chance.permutation(own)
+        found, order = self._empty_hits(len(own)), self._chance.permutation(own)
         refining = order[: max(int(REFINED_SHARE * len(own)), LEAST_REFINED)]
         mixing = order[-max(len(own) - len(refining), LEAST_MIXED) :]
         passes, most = (DENSE_REFINEMENTS, self._k()) if self._dense else (SPARSE_REFINEMENTS, REWARDED)
@@ -175,6 +165,7 @@ class MemoryTreeMultilabelClassifier(BaseMemoryClassifier):
         for batch in self._batches(mixing, "querying the memory"):
             self._find(batch, rows, own, found)
         self._learn_from_memories(rows, truth, own, found, mixing, self.max_iter)
+        self.n_iter_ = self.max_iter
         return self
 
     @restore_on_error
@@ -196,16 +187,21 @@ class MemoryTreeMultilabelClassifier(BaseMemoryClassifier):
             The fitted classifier.
         """
         new = not hasattr(self, "memory_")
-        rows = self._check(X, reset=new)
-        truth = self._start(rows, y) if new else self._encode(y, rows.shape[0])
+        rows = self._check_rows(X, reset=new)
+        if new:
+            self._start(rows, y)
+        truth = self._encode(y, rows.shape[0])
         first = 0
         while first < rows.shape[0]:
             # A small memory takes few rows at a time, so that it can learn from each.
             batch = np.arange(first, min(first + max(1, min(BATCH, len(self.memory_) // 16)), rows.shape[0]))
             labels = take(truth, batch)
             if len(self.memory_):
-                hits = self._query(rows[batch])
-                self._learn_from_new(hits, labels, rows[batch])
+                hits, numbers = self._query(rows[batch]), self._n_seen + np.arange(len(batch))
+                training = self._scorer.prepare(
+                    self._label_hits(hits), labels, self._scorer_rows(rows[batch]), halves(numbers)
+                )
+                self._scorer.learn_new(training, ONLINE_ITERATIONS, self._n_seen)
                 if not self._dense or len(self.memory_) >= ENOUGH_KEYS:
                     self._reward(hits, labels, self._k())
             self._store(rows[batch], labels, None)
@@ -214,27 +210,17 @@ class MemoryTreeMultilabelClassifier(BaseMemoryClassifier):
             first = int(batch[-1]) + 1
         return self
 
-    def _check(self, X: object, reset: bool) -> Matrix:
-        """Rows as a matrix, after all checks of rows and options."""
-        self._check_options()
-        return self._check_rows(X, reset=reset)
-
-    def _start(self, X: Matrix, Y: LabelData) -> LabelLists:
-        """An empty memory and an empty scorer for rows and labels like these; returns the labels as numbers."""
-        if Y is None:
-            raise InvalidOption("requires y to be passed, but the target y is None")
-        codec = LabelCodec(Y)
-        truth = codec.encode(Y, X.shape[0])
+    def _start(self, X: Matrix, Y: LabelData) -> None:
+        """An empty memory and an empty scorer for rows and labels like these."""
+        self._codec = LabelCodec(Y)
         dense = not scipy.sparse.issparse(X)
         routing = "auto" if dense else TermLists(temperature=TEMPERATURE, homes=HOMES)
         chance = check_random_state(self.random_state)
         self._start_memory(chance, dense, routing=routing, scorer="metric" if dense else "cosine")
-        self._codec = codec
         self._sets = LabelSetTable()
-        self._scorer = LabelScorer(len(codec), 0 if dense else X.shape[1])
+        self._scorer = LabelScorer(0, 0 if dense else X.shape[1])
         self._n_seen = 0  # rows that have come
         self._n_seen_at_cleanup = 0  # and how many of them at the last removal of unused label sets
-        return truth
 
     def _encode(self, Y: LabelData, rows: int) -> LabelLists:
         """Labels as numbers; the scorer gets room for new ones."""
@@ -250,11 +236,10 @@ class MemoryTreeMultilabelClassifier(BaseMemoryClassifier):
 
     def _store(self, X: Matrix, truth: LabelLists, ids: np.ndarray | None) -> None:
         """Store rows."""
-        labels = self._codec.decode_lists(truth)
-        ids = self._insert(X, labels, ids)
+        ids = self._insert(X, self._codec.decode_lists(truth), ids)
         self._sets.add(ids, truth)
         self._scorer.join(truth.labels)
-        self._n_seen += len(labels)
+        self._n_seen += len(ids)
         if self.capacity is not None and self._n_seen >= self._n_seen_at_cleanup + self.capacity:
             self._n_seen_at_cleanup = self._n_seen
             self._sets.retain(self._own_ids())
@@ -266,24 +251,23 @@ class MemoryTreeMultilabelClassifier(BaseMemoryClassifier):
         rewards[:, most:] = np.nan
         self.memory_.reward_many(hits, rewards)
 
-    def _empty_found(self, n: int) -> Found:
-        """Room for the memories found for n rows."""
-        return Found(np.empty((n, self._k()), np.int64), np.empty((n, self._k()), np.float32))
+    def _empty_hits(self, n: int) -> LabelHits:
+        """Room for the memories found for n rows, which are collected batch by batch."""
+        return LabelHits(self._sets.arrays, np.empty((n, self._k()), np.int64), np.empty((n, self._k()), np.float32))
 
-    def _find(self, batch: np.ndarray, X: Matrix, own: np.ndarray, found: Found, quick: bool = False) -> HitMatrix:
-        """Query for rows that are memories themselves, and keep what is found."""
+    def _find(self, batch: np.ndarray, X: Matrix, own: np.ndarray, found: LabelHits, quick: bool = False) -> HitMatrix:
+        """Query for rows that are memories themselves, and write the memories found to `found`."""
         hits = self._query(X[batch], own[batch][:, None], quick)
-        found.ids[batch], found.similarities[batch] = hits.ids, self._label_hits(hits).scores
+        found.ids[batch], found.scores[batch] = hits.ids, self._label_hits(hits).scores
         return hits
 
     def _learn_from_memories(
-        self, X: Matrix, truth: LabelLists, own: np.ndarray, found: Found, mixing: np.ndarray, max_iter: int
+        self, X: Matrix, truth: LabelLists, own: np.ndarray, found: LabelHits, mixing: np.ndarray, max_iter: int
     ) -> None:
         """Learn the scores of labels from rows that are memories.
 
         Args:
-            X: the rows.
-            truth: their labels.
+            X, truth: the rows and their labels.
             own: their memories.
             found: other memories found for them. Those found while the memory was still learning are good enough for linear
                 weights.
@@ -291,25 +275,17 @@ class MemoryTreeMultilabelClassifier(BaseMemoryClassifier):
             max_iter: passes over the rows to learn linear weights.
         """
         some = self._chance.permutation(mixing)[:MOST_MIXED]
-        hits = LabelHits(self._sets.arrays, *found)
-        training = self._scorer.prepare(hits, truth, self._scorer_rows(X), halves(own), some)
-        seed = int(self._chance.randint(2**31))
-        self._scorer.learn_stored(training, some, max_iter, seed, bool(self.verbose))
+        training = self._scorer.prepare(found, truth, self._scorer_rows(X), halves(own), some)
+        self._scorer.learn_stored(training, some, max_iter, int(self._chance.randint(2**31)), bool(self.verbose))
 
     def _relearn(self) -> None:
         """Learn the scores of labels again from all memories, for a new projection."""
         ids = self._own_ids()
         keys = np.stack([self.memory_.key(id) for id in ids.tolist()])
-        found, rows = self._empty_found(len(ids)), np.arange(len(ids))
+        found, rows = self._empty_hits(len(ids)), np.arange(len(ids))
         for batch in self._batches(rows, "querying the memory"):
             self._find(batch, keys, ids, found)
         self._learn_from_memories(keys, self._sets.take(ids), ids, found, rows, ONLINE_ITERATIONS)
-
-    def _learn_from_new(self, hits: HitMatrix, truth: LabelLists, X: Matrix) -> None:
-        """Learn the scores of labels from rows that are not memories yet."""
-        numbers = self._n_seen + np.arange(X.shape[0])
-        training = self._scorer.prepare(self._label_hits(hits), truth, self._scorer_rows(X), halves(numbers))
-        self._scorer.learn_new(training, ONLINE_ITERATIONS, self._n_seen)
 
     # ---- predicting
 
@@ -383,11 +359,8 @@ class MemoryTreeMultilabelClassifier(BaseMemoryClassifier):
             Their probabilities; 0 behind the last candidate.
         """
         k = check_int("k", k, 1)
-        labels, probabilities = self._predict(X)
-        if k > MAX_CANDIDATES:
-            missing = ((0, 0), (0, k - MAX_CANDIDATES))
-            labels, probabilities = np.pad(labels, missing, constant_values=NO_LABEL), np.pad(probabilities, missing)
-        return self._codec.decode_array(labels[:, :k]), probabilities[:, :k]
+        labels, probabilities = top_labels(self._predict(X), k)
+        return self._codec.decode_array(labels), probabilities
 
     def decision_function(self, X: object) -> scipy.sparse.csr_matrix:
         """The probabilities of all candidates.

@@ -13,7 +13,7 @@ from lab.baselines import BASELINES, Baseline, base, find_baseline, missing_modu
 from lab.baselines.approximate import VectorBaseline
 from lab.baselines.base import ColumnSubset, GrowableArray, top_columns
 from memorytree.errors import InvalidOption
-from memorytree.estimators.metrics import mean_reward, precision_at
+from memorytree.estimators.metrics import mean_reward, precision_at_k
 from tests.lab import custom_baselines, small_datasets
 
 DATA = {
@@ -77,7 +77,7 @@ def test_baseline_learns(fitted, name, which):
         if name != "vw-oas":
             assert found.shape == (tests, 3)
             assert found.min() >= -1
-            assert precision_at(1, data.test_truth, found) > 0.5
+            assert precision_at_k(data.test_truth, found, 1) > 0.5
     else:
         assert found.shape == (tests, 3)
         assert 0 <= found.min() <= found.max() < data.rows

@@ -112,8 +112,7 @@ def compute_row_features(hits, counts, judged, rows, stored, output):
         hits: `LabelHits`.
         counts: (labels,) int64, memories with each label.
         judged: (right, other_scores), (n, MAX_CANDIDATES) each: whether the row has the label, and the label's linear score
-        by
-            the half of the weights that did not learn from the row.
+            by the half of the weights that did not learn from the row.
         rows: the rows.
         stored: whether the rows are counted among the memories of their labels.
         output: `LabelFeatures`.

@@ -293,7 +293,7 @@ def solve_dual(own, bias, problem, n, max_iter, stream):
                 bias += sides[q] * change
                 add(own, slots, values, ends[q], ends[q + 1], np.float32(sides[q] * change))
     for slot in slots[: ends[n]]:
-        if own[slot] == 0:  # learned and unlearned again: still allocated
+        if own[slot] == 0:  # back at zero: the column stays allocated
             own[slot] = TINY
     return bias
 
@@ -378,9 +378,9 @@ def solve_labels(weights, grouped, rows, span, max_iter, seed, other_scores):
             if contiguous:
                 beside[:size] = table[:, WEIGHTS + half]
                 own, width, offset = beside[:], 1, 0
-            mine = gather_half(tables, grouped, number, half, rows, (own, width, offset), problem)
+            count = gather_half(tables, grouped, number, half, rows, (own, width, offset), problem)
             stream = seeded(seed, n)  # independent of the label's number
-            bias[label, half] = solve_dual(own, bias[label, half], problem, mine, max_iter, stream)
+            bias[label, half] = solve_dual(own, bias[label, half], problem, count, max_iter, stream)
             if contiguous:
                 table[:, WEIGHTS + half] = beside[:size]
         score_judged(weights, grouped, number, rows, other_scores)
