@@ -31,7 +31,9 @@ def test_example_prints_what_it_says(example, tmp_path, monkeypatch, capsys):
     expected = "".join(f"{comment}\n" for comment in re.findall(r"^ *print\(.*\)  # (.*)$", example, re.M))
     printed = capsys.readouterr().out
     if expected:
-        assert doctest.OutputChecker().check_output(expected, printed, doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE), printed
+        assert doctest.OutputChecker().check_output(expected, printed, doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE), (
+            printed
+        )
 
 
 @pytest.mark.parametrize("page", LINKED, ids=page_id)
@@ -57,6 +59,13 @@ def test_code_names_exist(page):
         if not known:
             unknown.append(quoted)
     assert unknown == []
+
+
+def test_every_file_of_the_package_is_in_the_architecture():
+    words = set(re.findall(r"\w+", (ROOT / "ARCHITECTURE.md").read_text(encoding="utf8")))
+    files = [file for pattern in ("*.py", "*/*.py") for file in PACKAGE.glob(pattern) if not file.stem.startswith("__")]
+    folders = [file.parent for file in PACKAGE.rglob("__init__.py")]
+    assert sorted({path.stem for path in (*files, *folders)} - words) == []
 
 
 @pytest.mark.parametrize(("page", "most"), [("README.md", 110), ("ARCHITECTURE.md", 150)])
