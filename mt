@@ -13,12 +13,12 @@ memorytree: a memory that learns
 usage: ./mt COMMAND [ARGUMENTS]
 
   demo      learn a few-shot task from the docstrings on this machine and show the progress
-  test      lint, types, all tests, and beside them the engine's with bounds checks (arguments go to the first pytest)
+  test      lint, all tests, and those of the engine with bounds checks, at the same time (arguments go to the first pytest)
   lab       the paper's tables and figures beside the systems that it names; "./mt lab list" shows them
   bench     speed and accuracy beside other systems; "./mt bench --help" lists the benchmarks
   crash     kill a writing process again and again ("./mt crash 1000") and see that a store loses nothing
   damage    flip every byte of a small store, and cut its log after every byte; half an hour
-  lint      ruff check, ruff format --check and mypy
+  lint      ruff, mypy, import-linter, and the counts of tests/house.py
   format    ruff format, and the lint fixes that are safe
   help      this text
 
@@ -73,10 +73,15 @@ need() {
     stamp_text >"$stamp"
 }
 
+# Run every check, whether or not an earlier one failed.
 lint() {
-    "$python" -m ruff check .
-    "$python" -m ruff format --check .
-    "$python" -m mypy
+    failed=0
+    "$python" -m ruff check . || failed=1
+    "$python" -m ruff format --check . || failed=1
+    "$python" -m mypy || failed=1
+    "$python" -c 'from importlinter.cli import lint_imports_command as check; check()' --no-logo --no-cache || failed=1
+    "$python" -m tests.house || failed=1
+    return $failed
 }
 
 # from_root MODULE: run a module that is in the checkout, not in the package.
@@ -109,34 +114,25 @@ bench)
 test)
     need test
     cd "$root"
-    step "lint and types"
-    lint
-    # Three at a time: those with bounds checks (whose compiled code must not share a cache with the others'), and the rest in
-    # two halves, unless arguments say which to run.
-    checked=$venv/boundscheck.log
+    # For two cores: two workers share the tests, file by file, unless arguments say which to run. Beside them run the lint and the
+    # tests with bounds checks, whose compiled code must not share a cache with the others'.
+    [ $# -gt 0 ] || set -- --numprocesses=logical --maxprocesses=4 --dist=loadfile
+    lint >"$venv/lint.log" 2>&1 &
+    linting=$!
     NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR="$venv/numba-boundscheck" \
-        "$python" -m pytest -q -p no:cacheprovider -m boundscheck tests >"$checked" 2>&1 &
-    beside=$!
-    half=''
-    if [ $# -eq 0 ]; then
-        rooms='tests/cli tests/faults tests/lab tests/store tests/text'
-        "$python" -m pytest -q -p no:cacheprovider $rooms >"$venv/half.log" 2>&1 &
-        half=$!
-        for room in $rooms; do set -- "$@" "--ignore=$room"; done
-    fi
-    trap 'kill "$beside" $half 2>/dev/null || :' EXIT
+        "$python" -m pytest -q -p no:cacheprovider -m boundscheck tests >"$venv/boundscheck.log" 2>&1 &
+    checking=$!
+    trap 'kill "$linting" "$checking" 2>/dev/null || :' EXIT
     passed=0
     step "tests"
     "$python" -m pytest $quiet "$@" || passed=$?
-    if [ -n "$half" ]; then
-        step "tests of the store, the texts, the command line and the lab"
-        wait "$half" || passed=$?
-        cat "$venv/half.log"
-    fi
+    step "lint"
+    wait "$linting" || passed=$?
+    cat "$venv/lint.log"
     step "engine tests with bounds checks"
-    wait "$beside" || passed=$?
+    wait "$checking" || passed=$?
     trap - EXIT
-    cat "$checked"
+    cat "$venv/boundscheck.log"
     exit "$passed"
     ;;
 crash | damage)

@@ -22,7 +22,9 @@ QUICK_NOTE = "**A quick run on small synthetic data: it shows only that everythi
 CLAIMS = ("claim", "by", "here", "figures")
 
 
-def document(experiment: Experiment, plan: Plan, results: Results, findings: Findings, context: dict) -> dict[str, Any]:
+def document(
+    experiment: Experiment, plan: Plan, results: Results, findings: Findings, context: dict[str, Any]
+) -> dict[str, Any]:
     """Return all findings as plain data. Each run refers to its machine and versions by their place in `surroundings`."""
     surroundings = [_machine_and_versions(result) for result in results.found.values()]
     distinct = [one for place, one in enumerate(surroundings) if one not in surroundings[:place]]
@@ -136,7 +138,7 @@ def _good(runs: Iterable[Mapping[str, Any]]) -> int:
     return sum(run.get("status") == "ok" for run in runs)
 
 
-def write(experiment: Experiment, plan: Plan, results: Results, context: dict, out: Path | None) -> dict[str, Any]:
+def write(experiment: Experiment, plan: Plan, results: Results, context: dict[str, Any], out: Path | None) -> dict[str, Any]:
     """Write all files of an experiment to `out`, if it is given; return the content of its JSON file."""
     findings = experiment.findings(plan, results)
     found = document(experiment, plan, results, findings, context)

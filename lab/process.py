@@ -37,7 +37,7 @@ JOBS = {"batch": "lab.jobs:batch", "online": "lab.jobs:online"}
 ERROR_LINES = 12  # of the error of a child, the last so many lines are kept
 CPU_LIMIT = 900.0
 PARENT_POLL_S = 1.0
-_children: set[subprocess.Popen] = set()
+_children: set[subprocess.Popen[str]] = set()
 _result_file: Path | None = None
 
 

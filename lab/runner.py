@@ -96,7 +96,7 @@ class PartPool:
                 yield part, self._run(part)
             return
         waiting = iter(parts)
-        running: dict[Future, Part] = {}
+        running: dict[Future[Any], Part] = {}
         with ThreadPoolExecutor(jobs) as pool:
             try:
                 while True:

@@ -10,7 +10,7 @@ from lab.datasets import Dataset, Rows
 from lab.measuring import cpu_seconds
 
 
-class Words(list):
+class Words(list[list[str]]):
     """The words of each text."""
 
 

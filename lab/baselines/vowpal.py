@@ -71,7 +71,7 @@ def one_based(classes: Any) -> list[str]:
     return [str(label + 1) for label in np.asarray(classes).tolist()]
 
 
-class Examples(list):
+class Examples(list[Any]):
     """Rows that VW has parsed."""
 
 

@@ -1,8 +1,8 @@
 """The waiting time of a user: the first answer, the import, and one call.
 
-The README's first Python example from the start of the process to its first answer and to its end, in wall-clock time,
-with an empty Numba cache and with a full one; the import alone. Then single calls from Python on 10,000 memories of 128
-dimensions, principal routing, k = 1: CPU time of a call, the least and the median over chunks of 1,000 calls.
+The first Python example of docs/memory-tree.md, in wall-clock time from the start of the process to its first answer and to
+its end, with an empty Numba cache and with a full one; the import alone. Then single calls from Python on 10,000 memories of
+128 dimensions, principal routing, k = 1: CPU time of a call, the least and the median over chunks of 1,000 calls.
 """
 
 import re
@@ -24,11 +24,11 @@ IMPORT = "import time; start = time.perf_counter(); import memorytree; print(tim
 
 
 def quickstart() -> str:
-    """Return the README's first Python example."""
-    readme = Path(__file__).resolve().parents[2] / "README.md"
-    found = re.search(r"^```python\n(.*?)^```", readme.read_text(encoding="utf8") if readme.exists() else "", re.M | re.S)
+    """Return the first Python example of the guide to `MemoryTree`."""
+    guide = Path(__file__).resolve().parents[2] / "docs" / "memory-tree.md"
+    found = re.search(r"^```python\n(.*?)^```", guide.read_text(encoding="utf8") if guide.exists() else "", re.M | re.S)
     if not found:
-        raise DataMissing("README.md has no Python example to time")
+        raise DataMissing(f"{guide} has no Python example to time")
     return found.group(1)
 
 
@@ -82,8 +82,8 @@ def run(job: Job) -> Report:
     calls = process.call("lab.benchmarks.patience:measure_calls", {"seed": job.seed, "chunks": 5 if job.quick else 20})
 
     starts = Table("Starting, wall-clock s", ["start", "to the first answer", "to the end"])
-    starts.add("README example, empty Numba cache", cold, cold_end)
-    starts.add("README example, full Numba cache", warm, warm_end)
+    starts.add("first example, empty Numba cache", cold, cold_end)
+    starts.add("first example, full Numba cache", warm, warm_end)
     starts.add("import memorytree", imported, imported)
     single = Table("One call, 10,000 memories", ["call", "least µs", "median µs"])
     for name, spent in calls.items():

@@ -18,7 +18,6 @@ import numpy as np
 
 from memorytree import arguments, drawing, serialization
 from memorytree.config import Routing, Scorer, TreeConfig
-from memorytree.engine.arrays import LINKED
 from memorytree.errors import InvalidKey, InvalidOption, InvalidReceipt, UnknownId
 from memorytree.index import base
 from memorytree.index.base import IdLists, Index, QueryRequest, QueryResult, RewardBatch
@@ -91,7 +90,7 @@ class MemoryTree:
         'north'
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  (a keyword for each option)
         self,
         *,
         routing: str | Routing = "auto",
@@ -616,7 +615,7 @@ class MemoryTree:
             if self._index is None:
                 return
             pairs = self._groups.pairs()
-            groups = LINKED + np.unique(pairs[:, 1], return_inverse=True)[1].reshape(-1)
+            groups = base.FIRST_GROUP + np.unique(pairs[:, 1], return_inverse=True)[1].reshape(-1)
 
             def work(index: Index) -> None:
                 index.set_labels(pairs[:, 0].copy(), groups)

@@ -91,7 +91,7 @@ class MemoryTreeClassifier(BaseMemoryClassifier):
     _codec: ClassCodec
     _scorer: ClassScorer[Any, Any]
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  (a keyword for each option)
         self,
         *,
         supervision: str = "labels",

@@ -19,6 +19,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from memorytree.engine.arrays import LINKED
 from memorytree.engine.search import BRANCH, DECISION_WIDTH, EXPLOIT
 from memorytree.results import NO_ID, Outline, PathStep, RewardResult, Stats
 
@@ -60,6 +61,8 @@ def n_rows(keys: KeyBatch) -> int:
 
 
 NO_IDS = np.empty(0, np.int64)
+FIRST_GROUP = LINKED
+"""Labels from here on are not given by users: they number groups of memories that were rewarded together."""
 NONE_EXCLUDED = no_exclusions(1)
 
 

@@ -65,7 +65,7 @@ class TextMemory:
 
     def __init__(
         self,
-        path: str | os.PathLike | None = None,
+        path: str | os.PathLike[str] | None = None,
         *,
         encoder: Encoder | None = None,
         mode: str = "w",
