@@ -1,6 +1,7 @@
 """Readers, threads and other processes beside the one writing process."""
 
 import ctypes
+import io
 import multiprocessing
 import os
 import subprocess
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import memorytree
-from memorytree import MemoryTree
+from memorytree import MemoryStore, MemoryTree
 from memorytree.errors import (
     ReadOnlyStore,
     StoreError,
@@ -248,3 +249,30 @@ def test_replaced_snapshot_is_no_damage(tmp_path, monkeypatch, look):
                 warnings.simplefilter("error")
                 with memorytree.open(tmp_path / "copy") as copy:
                     assert len(copy) == 22
+
+
+WRITES = {
+    "insert": lambda store: store.insert([1.0], "x"),
+    "insert_many": lambda store: store.insert_many([[1.0]], ["x"]),
+    "update_metadata": lambda store: store.update_metadata(0, {}),
+    "remove": lambda store: store.remove(0),
+    "remove_many": lambda store: store.remove_many([0]),
+    "import_jsonl": lambda store: store.import_jsonl(io.StringIO('{"key": [1.0], "value": "x"}')),
+    "reward": lambda store: store.reward(store.query([1.0]), [1.0]),
+    "reward_many": lambda store: store.reward_many(store.query_many([[1.0]]), [[1.0]]),
+    "refit": lambda store: store.refit(),
+    "sweep": lambda store: store.sweep(),
+    "reroute": lambda store: store.reroute(1),
+    "checkpoint": lambda store: store.checkpoint(),
+    "compact": lambda store: store.compact(),
+}
+
+
+def test_reader_refuses_every_method_that_writes(store):
+    assert {name for name in vars(MemoryStore) if not name.startswith("_")} == set(WRITES)
+    store.insert([1.0], "first")
+    with memorytree.open(store.path, mode="r") as reader:
+        for write in WRITES.values():
+            with pytest.raises(ReadOnlyStore):
+                write(reader)
+    assert store.version == 1
