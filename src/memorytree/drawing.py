@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from memorytree.results import Outline, OutlineNode, OutlineTerms
-
-Axes: TypeAlias = Any
-"""Axes of matplotlib, which is optional."""
 
 TERMS_PER_LEVEL = 5
 """Term lists have no levels: so many terms are shown for each level asked for."""
@@ -42,7 +39,7 @@ class _Term(NamedTuple):
         return f"x{self.importance:.2f}" if abs(self.importance - 1) > LEARNED else ""
 
 
-def draw(outline: Outline, ax: Axes, depth: int, names: Names) -> str | Axes:
+def draw(outline: Outline, ax: Any, depth: int, names: Names) -> Any:
     """Draw an outline as text (`ax` is None), on matplotlib axes, or on new ones (`ax` is True)."""
     if isinstance(outline, OutlineTerms):
         terms = _commonest(outline, TERMS_PER_LEVEL * depth, names)
@@ -52,7 +49,7 @@ def draw(outline: Outline, ax: Axes, depth: int, names: Names) -> str | Axes:
     return _tree_as_text(outline) if ax is None else _tree_as_bars(outline, new_axes(ax, depth))
 
 
-def new_axes(ax: Axes, rows: float) -> Axes:
+def new_axes(ax: Any, rows: float) -> Any:
     """The axes given, or new ones of a height for so many rows."""
     if ax is not True:
         return ax
@@ -75,7 +72,7 @@ def _tree_as_text(root: OutlineNode) -> str:
     return "\n".join(lines)
 
 
-def _tree_as_bars(root: OutlineNode, ax: Axes) -> Axes:
+def _tree_as_bars(root: OutlineNode, ax: Any) -> Any:
     """A bar for each node, as wide as the memories below it, the darker the less evenly it splits them."""
     import matplotlib.pyplot as plt
 
@@ -119,7 +116,7 @@ def _terms_as_text(terms: list[_Term], n_terms: int, n: int) -> str:
     return "\n".join(lines)
 
 
-def _terms_as_bars(terms: list[_Term], n_terms: int, n: int, ax: Axes) -> Axes:
+def _terms_as_bars(terms: list[_Term], n_terms: int, n: int, ax: Any) -> Any:
     bars = ax.barh(range(len(terms)), [term.memories for term in terms], height=0.8, color="#4c6a92")
     ax.bar_label(bars, [f"{term.memories:,} {term.learned}" for term in terms], padding=3, fontsize=9)
     ax.set_yticks(range(len(terms)), [term.name for term in terms])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,11 +14,8 @@ if TYPE_CHECKING:
 
 CONSTANT = ("constant",)  # the name of the feature that is 1 in every key
 
-Key: TypeAlias = Any
-"""A key of whatever kind the learner takes."""
 
-
-def features(x: Key) -> Iterator[tuple[Any, float]]:
+def features(x: Any) -> Iterator[tuple[Any, float]]:
     """Give the (name, value) pairs of a mapping or an array, without zeros, and the constant feature last.
 
     >>> list(features([2, 0, 3])) == [*features({0: 2, 2: 3})]
@@ -38,7 +35,7 @@ class Distance:
     (-5.0, -5.0)
     """
 
-    def score(self, x: Key, memory: Memory) -> float:
+    def score(self, x: Any, memory: Memory) -> float:
         """Return minus the distance from `x` to the memory's key."""
         a, b = dict(features(x)), dict(features(memory.x))
         total = 0.0
@@ -47,7 +44,7 @@ class Distance:
             total += difference * difference
         return -math.sqrt(total)
 
-    def update(self, x: Key, memory: Memory, reward: float) -> None:
+    def update(self, x: Any, memory: Memory, reward: float) -> None:
         """Do nothing."""
 
 
@@ -57,7 +54,7 @@ class Linear:
     def __init__(self) -> None:
         self.weights: dict[Any, float] = {}
 
-    def predict(self, x: Key) -> float:
+    def predict(self, x: Any) -> float:
         """Return the weighted sum of the features, the constant one last."""
         total = 0.0
         for name, value in features(x):
@@ -81,7 +78,7 @@ class AdagradLinear(Linear):
         self.rate = rate
         self.squares: dict[Any, float] = {}
 
-    def update(self, x: Key, y: int, weight: float = 1.0) -> None:
+    def update(self, x: Any, y: int, weight: float = 1.0) -> None:
         """Take one step towards `y`, unless the margin is there already."""
         if y * self.predict(x) >= 1:
             return
@@ -106,7 +103,7 @@ class Perceptron(Linear):
         super().__init__()
         self.step = step
 
-    def update(self, x: Key, y: int, weight: float = 1.0) -> None:
+    def update(self, x: Any, y: int, weight: float = 1.0) -> None:
         """Add the key to the weights if its margin is wrong; the importance is rounded to quarters, at most 4."""
         if y * self.predict(x) <= 0:
             quarters = min(4.0, math.floor(weight * 4 + 0.5) / 4)
@@ -121,7 +118,7 @@ class SklearnLearner:
         self.model, self.fitted = model, False
         self.takes_weight = "sample_weight" in inspect.signature(model.partial_fit).parameters
 
-    def predict(self, x: Key) -> float:
+    def predict(self, x: Any) -> float:
         """Return the decision value, or 2 p(+1) - 1 where there is none; 0 before the first update."""
         if not self.fitted:
             return 0.0
@@ -131,7 +128,7 @@ class SklearnLearner:
         p = float(self.model.predict_proba(row)[0, 1])
         return 0.0 if math.isnan(p) else 2 * p - 1  # NaN: naive Bayes that has seen one class alone
 
-    def update(self, x: Key, y: int, weight: float = 1.0) -> None:
+    def update(self, x: Any, y: int, weight: float = 1.0) -> None:
         """Fit one row; one of weight 0 is passed over, as not every model takes weights."""
         if weight > 0:
             weights = {"sample_weight": [weight]} if self.takes_weight else {}
@@ -146,17 +143,17 @@ class RiverLearner:
         self.model = model
         self.takes_weight = "w" in inspect.signature(model.learn_one).parameters
 
-    def predict(self, x: Key) -> float:
+    def predict(self, x: Any) -> float:
         """Return p(+1) - p(-1)."""
         p = self.model.predict_proba_one(self._mapping(x))
         return float(p.get(True, 0.0) - p.get(False, 0.0))
 
-    def update(self, x: Key, y: int, weight: float = 1.0) -> None:
+    def update(self, x: Any, y: int, weight: float = 1.0) -> None:
         """Learn one example; one of weight 0 is passed over, as not every model takes weights."""
         if weight > 0:
             weights = {"w": weight} if self.takes_weight else {}
             self.model.learn_one(self._mapping(x), y > 0, **weights)
 
     @staticmethod
-    def _mapping(x: Key) -> dict[Any, float]:
+    def _mapping(x: Any) -> dict[Any, float]:
         return dict(x) if isinstance(x, Mapping) else dict(enumerate(np.asarray(x, dtype=float).tolist()))

@@ -30,26 +30,26 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from memorytree.reference.learners import AdagradLinear, Distance, Key
+from memorytree.reference.learners import AdagradLinear, Distance
 
 
 class Learner(Protocol):
     """A router g: any online binary classifier, of keys of any kind."""
 
-    def predict(self, x: Key) -> float:
+    def predict(self, x: Any) -> float:
         """Give a number whose sign is the class: right if positive, left otherwise."""
 
-    def update(self, x: Key, y: int, weight: float = 1.0) -> None:
+    def update(self, x: Any, y: int, weight: float = 1.0) -> None:
         """Learn that `x` belongs to class `y` (-1 or +1), with an importance weight."""
 
 
 class Scorer(Protocol):
     """The scorer f: predicts the reward of returning a memory for a key."""
 
-    def score(self, x: Key, memory: Memory) -> float:
+    def score(self, x: Any, memory: Memory) -> float:
         """Predict the reward; only the order of the scores matters to the tree."""
 
-    def update(self, x: Key, memory: Memory, reward: float) -> None:
+    def update(self, x: Any, memory: Memory, reward: float) -> None:
         """Learn that returning `memory` for `x` brought `reward`."""
 
 
@@ -87,11 +87,8 @@ class Memory:
     """The paper's z: a key `x`, its value (ω) and the id that the tree knows it by."""
 
     id: int
-    x: Key
+    x: Any
     value: Any
-
-
-ABSENT: Any = None  # what a leaf has in place of children and a router
 
 
 @dataclass(eq=False, repr=False)
@@ -103,9 +100,9 @@ class Node:
     """
 
     parent: Node | None = None
-    left: Node = ABSENT
-    right: Node = ABSENT
-    learner: Learner = ABSENT
+    left: Node = None  # type: ignore[assignment]
+    right: Node = None  # type: ignore[assignment]
+    learner: Learner = None  # type: ignore[assignment]
     threshold: float = 0.0
     memories: list[Memory] = field(default_factory=list)
     n: int = 0
@@ -118,7 +115,7 @@ class Node:
         """Whether the node holds memories rather than a router."""
         return self.left is None
 
-    def g(self, x: Key) -> float:
+    def g(self, x: Any) -> float:
         """Give the margin of `x`: positive goes right. The learner knows nothing of the threshold."""
         return self.learner.predict(x) - self.threshold
 
@@ -175,7 +172,7 @@ class ReferenceTree:
         reroutes: int = 5,
         random: Random | None = None,
         seed: int = 0,
-        tie: Callable[[Key, Memory], Any] | None = None,
+        tie: Callable[[Any, Memory], Any] | None = None,
     ) -> None:
         if not 0 <= balance <= 1:
             raise ValueError(f"balance is {balance}, but must lie in [0, 1]")
@@ -194,7 +191,7 @@ class ReferenceTree:
     def __len__(self) -> int:
         return len(self.memories)
 
-    def path(self, x: Key, v: Node | None = None) -> Path:
+    def path(self, x: Any, v: Node | None = None) -> Path:
         """Route `x` from `v` (the root if None) to a leaf: Algorithm 1."""
         v = v or self.root
         steps: list[tuple[Node, Side, float]] = []  # line 1
@@ -204,7 +201,7 @@ class ReferenceTree:
             v = v.child(a)  # line 5
         return Path(steps, v)  # lines 7-8
 
-    def query(self, x: Key, k: int = 1, explore: float = 0.0, random: Random | None = None) -> tuple[Triple, list[Memory]]:
+    def query(self, x: Any, k: int = 1, explore: float = 0.0, random: Random | None = None) -> tuple[Triple, list[Memory]]:
         """Return what `update` needs to know and at most `k` memories, best first: Algorithm 2.
 
         Draws come from `random`, or from the tree's exploration stream, in the order q, i, a.
@@ -222,7 +219,7 @@ class ReferenceTree:
             return (v, a, 0.5), self.top_k(leaf, x, k)  # line 10
         return (path.leaf, None, None), self.rand_k(path.leaf, k, random)  # line 12
 
-    def top_k(self, leaf: Node, x: Key, k: int) -> list[Memory]:
+    def top_k(self, leaf: Node, x: Any, k: int) -> list[Memory]:
         """Return the `k` memories of a leaf that score highest for `x`, ties by `tie`."""
         return sorted(leaf.memories, key=lambda z: (self.scorer.score(x, z), self.tie(x, z)), reverse=True)[:k]
 
@@ -234,7 +231,7 @@ class ReferenceTree:
             shuffled[j], shuffled[other] = shuffled[other], shuffled[j]
         return shuffled[:k]
 
-    def update(self, x: Key, rewarded: Iterable[tuple[Memory, float]], triple: Triple) -> int:
+    def update(self, x: Any, rewarded: Iterable[tuple[Memory, float]], triple: Triple) -> int:
         """Learn from the reward in [0, 1] of each memory that `query(x)` returned with `triple`: Algorithm 3.
 
         Returns for how many of them nothing was learned because the router has left the tree since.
@@ -254,7 +251,7 @@ class ReferenceTree:
         self._reroute_some()  # line 8
         return skipped
 
-    def insert(self, x: Key, value: Any, id: int | None = None) -> int:
+    def insert(self, x: Any, value: Any, id: int | None = None) -> int:
         """Store a memory and return its id (the next free one if None; a memory with the same id is replaced)."""
         if id is None:
             id = self.next_id
@@ -312,7 +309,7 @@ class ReferenceTree:
             cut = median_cut([v.learner.predict(z.x) for z in members])
             if cut is None:  # the router cannot tell the members apart: the leaf stays one
                 v.left.alive = v.right.alive = False
-                v.left = v.right = v.learner = ABSENT
+                v.left = v.right = v.learner = None  # type: ignore[assignment]
                 v.updates = v.mistakes = 0
                 self._refill(v, members)
                 return
@@ -443,7 +440,7 @@ def median_cut(margins: list[float]) -> float | None:
     return middle if s[j - 1] <= middle < s[j] else s[j - 1]  # rounding, or overflow, may reach the upper one
 
 
-def same_key(a: Key, b: Key) -> bool:
+def same_key(a: Any, b: Any) -> bool:
     """Tell whether two keys are equal, be they arrays, mappings or anything else with ==.
 
     >>> same_key(np.array([1, 2]), np.array([1, 2])), same_key({"a": 1}, {"b": 1})
@@ -454,7 +451,7 @@ def same_key(a: Key, b: Key) -> bool:
     return bool(a == b)
 
 
-def tie_hash(seed: int, x: Key, id: int) -> int:
+def tie_hash(seed: int, x: Any, id: int) -> int:
     """Hash seed, key and id to a number that is the same in every process."""
     if isinstance(x, np.ndarray):
         key = x.tobytes()
