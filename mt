@@ -76,7 +76,7 @@ need() {
 # Run every check, whether or not an earlier one failed.
 lint() {
     failed=0
-    "$python" -m ruff check . || failed=1
+    "$python" -m ruff check --output-format concise . || failed=1
     "$python" -m ruff format --check . || failed=1
     "$python" -m mypy || failed=1
     "$python" -c 'from importlinter.cli import lint_imports_command as check; check()' --no-logo --no-cache || failed=1
