@@ -18,7 +18,6 @@ import numpy as np
 
 from memorytree import arguments, drawing, serialization
 from memorytree.config import Routing, Scorer, TreeConfig
-from memorytree.drawing import FeatureNames
 from memorytree.engine.arrays import LINKED
 from memorytree.errors import InvalidKey, InvalidOption, InvalidReceipt, UnknownId
 from memorytree.index import base
@@ -853,12 +852,14 @@ class MemoryTree:
         return Explanation(path.steps, path.leaf, path.n_scored, tuple(candidates), path.searched_neighbours)
 
     @overload
-    def plot(self, ax: None = None, *, depth: int = 4, names: FeatureNames | None = None) -> str: ...
+    def plot(self, ax: None = None, *, depth: int = 4, names: drawing.FeatureNames | None = None) -> str: ...
     @overload
-    def plot(self, ax: Axes | bool, *, depth: int = 4, names: FeatureNames | None = None) -> Axes: ...
+    def plot(self, ax: Axes | bool, *, depth: int = 4, names: drawing.FeatureNames | None = None) -> Axes: ...
     @overload
-    def plot(self, ax: Axes | bool | None, *, depth: int = 4, names: FeatureNames | None = None) -> str | Axes: ...
-    def plot(self, ax: Axes | bool | None = None, *, depth: int = 4, names: FeatureNames | None = None) -> str | Axes:
+    def plot(self, ax: Axes | bool | None, *, depth: int = 4, names: drawing.FeatureNames | None = None) -> str | Axes: ...
+    def plot(
+        self, ax: Axes | bool | None = None, *, depth: int = 4, names: drawing.FeatureNames | None = None
+    ) -> str | Axes:
         """A picture of the tree: as text, or with matplotlib.
 
         Args:
