@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from memorytree.results import Outline, OutlineNode, OutlineTerms
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+FeatureNames: TypeAlias = Mapping[Any, str]
+"""The names to show by feature: {feature: name}, where all features are str or all are int."""
 TERMS_PER_LEVEL = 5
 """Term lists have no levels: so many terms are shown for each level asked for."""
 BAR_WIDTH = 40
@@ -28,7 +30,7 @@ class Names(NamedTuple):
 
     n: int
     feature_name: Callable[[int], str | int]
-    chosen: Mapping[str | int, str] | None
+    chosen: FeatureNames | None
 
 
 class _Term(NamedTuple):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 from threading import Lock
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar, overload
 
 import numpy as np
 
@@ -850,8 +850,14 @@ class MemoryTree:
                 candidates.append(ExplainedHit(Hit(hit.id, self._values[hit.id], hit.score), parts))
         return Explanation(path.steps, path.leaf, path.n_scored, tuple(candidates), path.searched_neighbours)
 
+    @overload
+    def plot(self, ax: None = None, *, depth: int = 4, names: drawing.FeatureNames | None = None) -> str: ...
+    @overload
+    def plot(self, ax: Axes | bool, *, depth: int = 4, names: drawing.FeatureNames | None = None) -> Axes: ...
+    @overload
+    def plot(self, ax: Axes | bool | None, *, depth: int = 4, names: drawing.FeatureNames | None = None) -> str | Axes: ...
     def plot(
-        self, ax: Axes | bool | None = None, *, depth: int = 4, names: Mapping[str | int, str] | None = None
+        self, ax: Axes | bool | None = None, *, depth: int = 4, names: drawing.FeatureNames | None = None
     ) -> str | Axes:
         """A picture of the tree: as text, or with matplotlib.
 

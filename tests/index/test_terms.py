@@ -37,6 +37,40 @@ def exact_scores(Q, X, scorer):
 # ---- contents and answers
 
 
+def apply(tree, model, name, arguments):
+    """Apply one of `OPERATIONS` to a tree, and to a dict of keys by id in order of use."""
+    if name in ("insert", "replace"):
+        id = arguments[1] if name == "replace" else None
+        model.pop(id, None)  # it is then the newest
+        if tree.config.capacity and len(model) == tree.config.capacity:
+            del model[next(iter(model))]
+        model[tree.insert(arguments[0], str(arguments[0]), id=id)] = arguments[0]
+    elif name == "remove" and model:
+        id = list(model)[arguments[0] % len(model)]
+        tree.remove(id)
+        del model[id]
+    elif name == "reward" and model:
+        hits = tree.query(arguments[0], 3)
+        rewards = arguments[1][: len(hits)]
+        tree.reward(hits, rewards)
+        for id in [hit.id for hit, reward in zip(hits, rewards, strict=True) if reward]:
+            model[id] = model.pop(id)
+    elif name in ("reroute", "sweep", "refit"):
+        getattr(tree, name)(*arguments)
+
+
+def check_contents(tree, model, scorer):
+    """Every key of the model is stored, and found by a query with it."""
+    assert {id: tree.key(id) for id in tree} == model
+    for id, x in model.items():
+        found = tree.query(x, len(model), beam=100)
+        scores = dict(zip(found.ids.tolist(), found.scores.tolist(), strict=True))
+        assert set(scores) == set(model)
+        if x or scorer == "distance":
+            assert found.scores[0] == pytest.approx(1.0 if scorer == "cosine" else 0.0)
+            assert scores[id] == found.scores[0]
+
+
 @pytest.mark.parametrize("capacity", [None, 6])
 @pytest.mark.parametrize("scorer", SCORERS)
 def test_term_index_matches_dict(scorer, capacity):
@@ -45,39 +79,11 @@ def test_term_index_matches_dict(scorer, capacity):
     def run(operations):
         tree, model = MemoryTree(routing=NARROW, scorer=scorer, capacity=capacity, seed=0), {}
         for name, *arguments in operations:
-            if name in ("insert", "replace"):
-                id = arguments[1] if name == "replace" else None
-                model.pop(id, None)  # it is then the newest
-                if capacity and len(model) == capacity:
-                    del model[next(iter(model))]
-                model[tree.insert(arguments[0], str(arguments[0]), id=id)] = arguments[0]
-            elif name == "remove" and model:
-                id = list(model)[arguments[0] % len(model)]
-                tree.remove(id)
-                del model[id]
-            elif name == "reward" and model:
-                hits = tree.query(arguments[0], 3)
-                rewards = arguments[1][: len(hits)]
-                tree.reward(hits, rewards)
-                for hit, reward in zip(hits, rewards, strict=True):
-                    if reward:
-                        model[hit.id] = model.pop(hit.id)
-            elif name == "reroute":
-                tree.reroute(arguments[0])
-            elif name == "sweep":
-                tree.sweep()
+            apply(tree, model, name, arguments)
+            if name == "sweep":
                 assert tree.sweep() == 0
-            elif name == "refit":
-                tree.refit()
             tree.check()
-            assert {id: tree.key(id) for id in tree} == model
-            for id, x in model.items():
-                found = tree.query(x, len(model), beam=100)
-                scores = dict(zip(found.ids.tolist(), found.scores.tolist(), strict=True))
-                assert set(scores) == set(model)
-                if x or scorer == "distance":
-                    assert found.scores[0] == pytest.approx(1.0 if scorer == "cosine" else 0.0)
-                    assert scores[id] == found.scores[0]
+            check_contents(tree, model, scorer)
 
     run()
 

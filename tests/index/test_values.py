@@ -208,7 +208,7 @@ def test_value_model_that_is_not_finite_is_refused(name):
         MemoryTree.from_state_dict(state)
 
 
-def test_rows_of_the_value_table_that_are_not_finite_are_refused():
+def test_value_rows_that_are_not_finite_are_refused():
     state = taught()[0].state_dict()
     state["index"]["reranker.projected.rows"][0, 0] = np.nan
     with pytest.raises(ValueError, match="not finite"):
