@@ -24,11 +24,11 @@ LONG_FILE, LONG_FUNCTION, MANY_PLACES = 400, 50, 20
 CEILINGS = {
     "checks of an index class outside index/": 0,
     "checks of an option class outside index/ and config.py": 0,
-    "arguments and results of type Any": 100,
+    "arguments and results of type Any": 20,
     f"functions of more than {LONG_FUNCTION} lines": 6,
-    f"files of more than {LONG_FILE} lines": 2,  # MemoryTree and MemoryStore: one class each, documented method by method
+    f"files of more than {LONG_FILE} lines": 1,  # MemoryTree: one class, documented method by method
     "type: ignore": 8,
-    "noqa": 12,
+    "noqa": 8,
     "type: ignore or noqa without a reason on its line": 0,
     "words that the style guide rules out": 0,
     "former names": 0,

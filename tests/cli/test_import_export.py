@@ -107,7 +107,7 @@ def test_export_keeps_links_pipes_and_other_files(store, tmp_path):
 
 @pytest.mark.parametrize("column", ["-1", "1.5", "1073741824", "99999999999999", "9" * 30])
 def test_invalid_columns_are_refused(store, column):
-    line = '{"key": {"columns": 1073741824, "weights": [[%s, 1]]}, "value": "x"}' % column  # noqa: UP031
+    line = '{"key": {"columns": 1073741824, "weights": [[%s, 1]]}, "value": "x"}' % column  # noqa: UP031  (the text has braces)
     assert "line 1" in store("import", input=line, code=2).err
     assert store("verify").code == 0
 
