@@ -168,10 +168,10 @@ class ValueReranker(Reranker):
     def _may_learn(self) -> bool:
         return self.model is not None and self.model.n_fitted >= FIRST_VALUES
 
-    def rewards_for_inner(self, rewards: Rewards) -> Rewards:
+    def rewards_for_inner(self, rewards: Rewards) -> list[Rewards]:
         """Only which memories were useful: the importances of terms would learn next to nothing beside the value model, and
         would also learn from noise."""
-        return np.where(rewards > 0, 1.0, np.nan)
+        return [np.where(rewards > 0, 1.0, np.nan)]
 
     # ---- state
 
