@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from memorytree.scoring import metric
+from memorytree.scoring.metric import FORMER_SIGHT
 
 from memorytree import MemoryForest, MemoryTree
 from memorytree.checks import check_tree
 from memorytree.errors import DamagedFile
-from memorytree.scoring import metric
-from memorytree.scoring.metric import FORMER_SIGHT
 
 
 def planted(seed, n=1200, useful=4, distracting=15, groups=40):

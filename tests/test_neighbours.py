@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from memorytree.routing import principal
+from memorytree.scoring import linear
 
 from memorytree import MemoryForest, MemoryTree
 from memorytree.checks import check_arrays, check_tree
 from memorytree.engine.arrays import NONE
 from memorytree.engine.graph_search import SPARE
 from memorytree.errors import InvalidOption
-from memorytree.routing import principal
-from memorytree.scoring import linear
 
 
 def drawn(seed, n=3000, asked=200, d=24):

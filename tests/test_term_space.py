@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 import scipy.sparse
+from memorytree.scoring import metric
 
 from memorytree import MemoryTree
 from memorytree.checks import check_tree
 from memorytree.errors import InvalidOption
-from memorytree.scoring import metric
 from tests.trees import state
 
 

@@ -5,11 +5,11 @@ import pytest
 import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from memorytree.routing import terms
 
 from memorytree import MemoryForest, MemoryTree
 from memorytree.checks import check_tree
 from memorytree.errors import DamagedFile, InvalidKey, InvalidOption
-from memorytree.routing import terms
 from tests.trees import state
 
 NARROW = terms(breadth=1, reads=2, scored=2, homes=2)

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from memorytree.routing import terms
 
 from memorytree import MemoryForest, MemoryTree
 from memorytree.checks import check_tree
 from memorytree.errors import DamagedFile, InvalidOption
-from memorytree.routing import terms
 from tests.test_terms import STEPS, documents, importance, planted
 from tests.trees import state
 

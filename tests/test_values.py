@@ -5,12 +5,12 @@ import pytest
 import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
+from memorytree.scoring import values
+from memorytree.scoring.values import FIT, PARTS, Sums, balance, explain, kernel
 
 from memorytree import MemoryForest, MemoryTree
 from memorytree.checks import check_tree
 from memorytree.errors import DamagedFile, InvalidOption
-from memorytree.scoring import values
-from memorytree.scoring.values import FIT, PARTS, Sums, balance, explain, kernel
 from tests.trees import state
 
 KINDS = ("dense", "sparse")

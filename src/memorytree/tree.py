@@ -572,6 +572,7 @@ class MemoryTree:
         receipt = Receipt.parse(hits) if isinstance(hits, str) else hits
         if not isinstance(receipt, Receipt):
             raise InvalidReceipt(f"reward takes hits, a receipt or its token, not {type(hits).__name__}")
+        receipt.check()
         if receipt.issuer:
             raise InvalidReceipt("this receipt comes from a store")
         if self._keys is None:

@@ -74,6 +74,7 @@ _DENSE: dict[str, dict[str, Any]] = {
 }
 _SPARSE: dict[str, dict[str, Any]] = {
     "principal": {"routing": "principal"},
+    "principal cosine": {"routing": "principal", "scorer": "cosine"},
     "paper": {"routing": "paper"},
     "paper cosine": {"routing": "paper", "scorer": "cosine"},
     "linear": {"scorer": "linear"},

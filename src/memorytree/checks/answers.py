@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from memorytree.checks.kind import (
@@ -46,7 +48,8 @@ def check_equal_keys(kind: Kind) -> None:
     tree, same = kind.make(seed=5), kind.make(seed=5)
     for each in (tree, same):
         each.insert_many(kind.batch(X), range(48))
-    tree.sweep(), tree.check()
+    tree.sweep()
+    tree.check()
     first, second = (each.query_many(kind.batch(X), 48, beam=WIDE) for each in (tree, same))
     require(all(sorted(ids) == list(range(48)) for ids in first.ids.tolist()), "not all equal keys are stored")
     require(same_hits(first, second), "ties are broken in different ways")
@@ -74,7 +77,7 @@ def check_exclusion(kind: Kind) -> None:
     require(tree.query(x, 5, beam=WIDE, exclude=[10**9]).ids.tolist() == ranked[:5], "an unknown id changes the answer")
     require(not len(tree.query(x, 5, beam=WIDE, exclude=range(N))), "excluded memories are returned")
     require(tree.query_many(kind.batch(q), 5, beam=WIDE, exclude=[out]).ids.tolist() == [kept[:5]], "a batch differs")
-    everything = tree.query_many(kind.batch(q), 2 * N, beam=WIDE).ids  # padded
+    everything: Any = tree.query_many(kind.batch(q), 2 * N, beam=WIDE).ids  # padded
     require(np.all(tree.query_many(kind.batch(q), 5, exclude=everything).ids == NO_ID), "padding is not ignored")
 
 

@@ -37,12 +37,13 @@ def check_batch_query(kind: Kind) -> None:
     tree, Q = kind.filled(150), matrix(30, seed=1)
     exclude = [list(range(i, i + 5)) for i in range(30)]
     order = np.random.default_rng(0).permutation(30)
-    for options in ({}, {"beam": 4}, {"explore": 0.8}):
-        seeds = [{"exploration_seed": 11 + i} if "explore" in options else {} for i in range(30)]
-        ask = partial(tree.query_many, k=4, **options, **seeds[0])  # type: ignore[arg-type]  # options of several types
+    ways: list[dict[str, Any]] = [{}, {"beam": 4}, {"explore": 0.8}]
+    for options in ways:
+        seeds: list[dict[str, Any]] = [{"exploration_seed": 11 + i} if "explore" in options else {} for i in range(30)]
+        ask: Any = partial(tree.query_many, k=4, **options, **seeds[0])
         found = ask(kind.batch(Q), exclude=exclude)
         for i, q in enumerate(Q):
-            hits = tree.query(kind.one(q), 4, exclude=exclude[i], **options, **seeds[i])  # type: ignore[arg-type]  # as above
+            hits = tree.query(kind.one(q), 4, exclude=exclude[i], **options, **seeds[i])
             require(list(found[i]) == list(hits) and found[i].receipt == hits.receipt, f"{options}: row {i} differs")
         for threads in (2, 0, 60):
             require(same_hits(ask(kind.batch(Q), exclude=exclude, threads=threads), found), f"{threads} threads differ")

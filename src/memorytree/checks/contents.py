@@ -17,6 +17,7 @@ from memorytree.checks.kind import (
     N,
     best_ids,
     is_key,
+    maintain,
     matrix,
     reload,
     require,
@@ -39,10 +40,10 @@ def check_empty_tree(kind: Kind) -> None:
         require(tree.stats().memories == 0 and str(tree.stats()), "an empty tree has statistics")
         require(tree.explain(kind.one(X[0])).candidates == () and tree.plot(), "an empty tree is not inspected")
         require(tree.reward(hits, []).learned == tree.reward_many(found, np.full((2, 2), np.nan)).learned == 0, "it learned")
-        tree.refit(), tree.sweep(), tree.reroute(3), tree.check()
+        maintain(tree)
         id = tree.insert(kind.one(X[1]), "only")
         require(tree.query(kind.one(X[0])).ids.tolist() == [id], "the only memory is not found")
-        tree.refit(), tree.sweep(), tree.reroute(3), tree.check()
+        maintain(tree)
         require(tree.query_many(kind.batch(X), 3).ids.tolist() == [[id, NO_ID, NO_ID]] * 2, "one memory, other answers")
         require_same(reload(tree), tree, "a tree of one memory is not saved")
         tree.remove(id)
@@ -130,7 +131,8 @@ def check_eviction_plan(kind: Kind) -> None:
 
 def check_bad_input(kind: Kind) -> None:
     """A wrong argument raises the documented error and changes nothing."""
-    tree, X = kind.filled(30), matrix(2)
+    tree: Any = kind.filled(30)  # without its type, which forbids these arguments
+    X = matrix(2)
     x, batch, hits = kind.one(X[0]), kind.batch(X), tree.query(kind.one(X[0]), 2)
     found = tree.query_many(batch, 2)
     wrong_keys: list[Any] = [

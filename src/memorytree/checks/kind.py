@@ -137,6 +137,14 @@ def write_some(kind: Kind, tree: MemoryTree, seed: int) -> None:
     tree.insert(kind.one(X[9]), "last")
 
 
+def maintain(tree: MemoryTree) -> None:
+    """Refit, sweep and reroute, then check."""
+    tree.refit()
+    tree.sweep()
+    tree.reroute(3)
+    tree.check()
+
+
 def require_raises(error: type[Exception], call: Callable[..., object], *arguments: object) -> None:
     """Raise AssertionError unless a call raises this error."""
     try:
