@@ -1,4 +1,4 @@
-"""The examples in README and docs do what they say."""
+"""The Python examples in README and docs run, and print what their comments say."""
 
 import re
 from pathlib import Path
@@ -15,12 +15,12 @@ EXAMPLES = [
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_example(example, tmp_path, monkeypatch, capsys):
+def test_example_runs_and_prints_what_it_says(example, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     exec(compile(example, "example", "exec"), {})
     printed = capsys.readouterr().out
-    # A comment behind a print tells what it prints, as far as the first dots; "first ... last" tells both ends.
-    for told in re.findall(r"print\(.*?\)  # (\d\.\d+) wrong at first, (\d\.\d+) in the end", example):
-        assert (printed.split()[0], printed.split()[-1]) == told
-    for told in re.findall(r"print\(.*?\)  # (.*?)\.\.\.", example):
-        assert printed.startswith(told)
+    # A comment behind a print shows the output up to the first dots; "first ... last" shows both ends.
+    for shown in re.findall(r"print\(.*?\)  # (\d\.\d+) wrong at first, (\d\.\d+) in the end", example):
+        assert (printed.split()[0], printed.split()[-1]) == shown
+    for shown in re.findall(r"print\(.*?\)  # (.*?)\.\.\.", example):
+        assert printed.startswith(shown)

@@ -1,26 +1,43 @@
 """Groups of memories that were rewarded together."""
 
-from memorytree.links import Links
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memorytree.learning.reward_groups import RewardGroups
+
+IDS = st.integers(0, 12)
+OPERATIONS = st.lists(st.one_of(st.lists(IDS, max_size=4), IDS), max_size=30)
 
 
-def test_groups_that_were_read_again_go_on_as_they_were():
-    links = Links()
-    links.join([1, 2])
-    links.join([3, 4])
-    links.forget(3)
-    links.forget(4)
-    again = Links(links.pairs().tolist())
-    for each in (links, again):
-        each.join([5, 6])
-    assert links.pairs().tolist() == again.pairs().tolist()
+def apply(groups, operations):
+    for operation in operations:
+        if isinstance(operation, list):
+            groups.join(operation)
+        else:
+            groups.discard(operation)
 
 
-def test_groups_that_were_joined_and_read_again_go_on_as_they_were():
-    links = Links()
-    links.join([1, 2])
-    links.join([3, 4])
-    links.join([1, 3])
-    again = Links(links.pairs().tolist())
-    for each in (links, again):
-        each.join([5, 6])
-    assert links.pairs().tolist() == again.pairs().tolist()
+@given(before=OPERATIONS, after=OPERATIONS)
+def test_groups_that_were_loaded_continue_as_before(before, after):
+    groups = RewardGroups()
+    apply(groups, before)
+    loaded = RewardGroups(groups.pairs().tolist())
+    for each in (groups, loaded):
+        apply(each, after)
+    assert groups.pairs().tolist() == loaded.pairs().tolist()
+
+
+@given(operations=OPERATIONS)
+def test_groups_are_those_of_merged_sets(operations):
+    groups, sets = RewardGroups(), []
+    apply(groups, operations)
+    for operation in operations:
+        if isinstance(operation, list) and len(operation) > 1:
+            merged = set(operation).union(*(s for s in sets if s & set(operation)))
+            sets = [s for s in sets if not s & merged] + [merged]
+        elif not isinstance(operation, list):
+            sets = [s - {operation} for s in sets if s - {operation}]
+    found = {}
+    for id, group in groups.pairs().tolist():
+        found.setdefault(group, set()).add(id)
+    assert sorted(map(sorted, found.values())) == sorted(map(sorted, sets))
