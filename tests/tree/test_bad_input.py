@@ -118,7 +118,7 @@ def test_queries_with_unknown_features_add_no_feature_names():
     assert state(tree) == before
 
 
-def test_a_key_too_large_for_float32_is_refused_without_a_warning():
+def test_a_key_too_large_for_float32_is_refused_silently():
     tree = grown(n=5)
     with pytest.raises(InvalidKey), np.errstate(all="raise"):
         tree.insert([1e300, 0, 0, 0], 0)

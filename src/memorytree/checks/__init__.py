@@ -15,6 +15,7 @@ import scipy.sparse
 
 from memorytree.checks import answers, batches, contents, state
 from memorytree.checks.kind import Kind, state_of
+from memorytree.config import TermLists
 from memorytree.tree import MemoryTree
 
 __all__ = ["Kind", "check_index", "contract", "kinds", "state_of"]
@@ -81,6 +82,7 @@ _SPARSE: dict[str, dict[str, Any]] = {
     "custom": {"scorer": inner_products},
     "terms": {"routing": "terms"},
     "terms cosine": {"routing": "terms", "scorer": "cosine"},
+    "terms expansion": {"routing": TermLists(expansion=0.1)},
     "terms tfidf": {"routing": "terms", "scorer": "tfidf"},
     "metric": {"scorer": "metric"},
     "values": {"scorer": "values"},

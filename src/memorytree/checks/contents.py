@@ -151,6 +151,7 @@ def check_bad_input(kind: Kind) -> None:
     calls: list[tuple[type[Exception], Callable[[], object]]] = []
     for key in wrong_keys:
         calls += [(InvalidKey, partial(tree.insert, key, 0)), (InvalidKey, partial(tree.query, key))]
+        calls += [(InvalidKey, partial(tree.query, key, explore=1.0)), (InvalidKey, partial(tree.query_many, [key]))]
         calls += [(InvalidKey, partial(tree.explain, key)), (InvalidKey, partial(tree.score, key, [1]))]
     for id in (-1, 30, 10**30, True, "0", None, 1.0, [1]):
         calls += [(UnknownId, partial(method, id)) for method in (tree.remove, tree.key, tree.label, tree.__getitem__)]

@@ -83,7 +83,11 @@ def check_damaged_state(kind: Kind) -> None:
 
 def check_rebuild(kind: Kind) -> None:
     """`refit`, `sweep` and `reroute` keep every memory and the kind of index, and their result can be saved."""
-    works: list[Callable[[MemoryTree], object]] = [MemoryTree.refit, MemoryTree.sweep, lambda tree: tree.reroute(5)]
+    works: list[Callable[[MemoryTree], object]] = [
+        lambda tree: tree.refit(),
+        lambda tree: tree.sweep(),
+        lambda tree: tree.reroute(5),
+    ]
     for work in works:
         tree, X = kind.filled(), kind.batch(matrix(N))
         found = tree.query_many(X, 4)
