@@ -943,9 +943,12 @@ class MemoryTree:
         """Replace the contents of this tree, which has the options of the state; see `from_state_dict`."""
         keys, index, groups = None, None, RewardGroups()
         if "index" in state:
-            keys, groups = serialization.restore_keys(state["keys"]), RewardGroups(state["groups"].tolist())
-            index = make_index(self.config, keys.sparse, keys.dimension)
-            index.load_state_dict(state["index"], trusted=trusted)
+            try:
+                keys, groups = serialization.restore_keys(state["keys"]), RewardGroups(state["groups"].tolist())
+                index = make_index(self.config, keys.sparse, keys.dimension)
+                index.load_state_dict(state["index"], trusted=trusted)
+            except KeyError as error:
+                raise ValueError(f"contradictory state: it has no {error}") from None
         _check_values(state["values"], index)
         with self._writer, self._lock.writing():
             self._keys, self._index, self._groups = keys, index, groups

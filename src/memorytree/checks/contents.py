@@ -178,5 +178,5 @@ def check_bad_input(kind: Kind) -> None:
     ]
     before = state_of(tree)
     for error, call in calls:
-        require_raises(error, call)
+        require_raises(error, call, str(call))
         require(state_of(tree) == before, f"a refused {call} changed the tree")

@@ -145,13 +145,13 @@ def maintain(tree: MemoryTree) -> None:
     tree.check()
 
 
-def require_raises(error: type[Exception], call: Callable[..., object], *arguments: object) -> None:
-    """Raise AssertionError unless a call raises this error."""
+def require_raises(error: type[Exception], call: Callable[[], object], what: str) -> None:
+    """Raise AssertionError unless a call raises this error; `what` names what is wrong with its arguments."""
     try:
         with np.errstate(over="ignore"):
-            call(*arguments)
+            call()
     except error:
         return
     except Exception as other:
-        raise AssertionError(f"{call} raises {other!r}, not {error.__name__}") from other
-    raise AssertionError(f"{call} is accepted, but should raise {error.__name__}")
+        raise AssertionError(f"{what} raises {other!r}, not {error.__name__}") from other
+    raise AssertionError(f"{what} is accepted, but should raise {error.__name__}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -73,12 +74,24 @@ def check_copy(kind: Kind) -> None:
 
 
 def check_damaged_state(kind: Kind) -> None:
-    """A state in which values and keys belong to different memories is refused."""
-    tree = kind.filled(30)
+    """A state without an array, with one of another length or type, or with values of other memories, raises ValueError."""
+    tree = kind.filled(50, capacity=60)
+    write_some(kind, tree, 1)
+    before = state_of(tree)
+    for name, array in tree.state_dict()["index"].items():
+        if name.startswith("reranker.scorer."):
+            continue  # a custom scorer decides what it accepts
+        damaged = [None, array[:-1], np.concatenate([array, array[-1:]]), array.astype(np.complex64)]
+        for each in damaged if array.size else [None, array.astype(np.complex64)]:
+            state = tree.state_dict()
+            state["index"][name] = each
+            if each is None:
+                del state["index"][name]
+            require_raises(ValueError, partial(tree.load_state_dict, state), f"a damaged array {name}")
     state = tree.state_dict()
-    del state["values"][3]
-    require_raises(ValueError, tree.load_state_dict, state)
-    require(len(tree) == 30 and 3 in tree, "a refused state was loaded in part")
+    state["values"][10**6] = "new"
+    require_raises(ValueError, partial(tree.load_state_dict, state), "a value without a key")
+    require(state_of(tree) == before, "a refused state was loaded in part")
 
 
 def check_rebuild(kind: Kind) -> None:
