@@ -12,7 +12,7 @@ import scipy.sparse
 
 import memorytree
 from memorytree import MemoryTree
-from memorytree.serialization import split_arrays
+from memorytree.checks import state_of
 
 ROUTINGS = ("principal", "paper")
 KEYS: dict[str, Callable[[np.ndarray], Any]] = {
@@ -20,7 +20,7 @@ KEYS: dict[str, Callable[[np.ndarray], Any]] = {
     "sparse": scipy.sparse.csr_matrix,
     "named": lambda X: [{f"f{j}": float(w) for j, w in enumerate(row) if w} for row in X],
 }
-# What is a tree inside, and everything.
+# Indexes that are trees, and all.
 TREES = [*((keys, routing) for keys in KEYS for routing in ROUTINGS), ("dense", "graph")]
 KINDS = [*TREES, ("sparse", "terms"), ("named", "terms")]
 
@@ -40,21 +40,18 @@ def key_of(kind: str, x: np.ndarray) -> Any:
     return x if kind == "dense" else keys_of(kind, x)[0]
 
 
-def grown(kind: str = "dense", routing: str = "paper", n: int = 100, d: int = 4, **settings: Any) -> MemoryTree:
+def grown(kind: str = "dense", routing: str = "paper", n: int = 100, d: int = 4, **options: Any) -> MemoryTree:
     """A tree with n memories whose values are their ids."""
-    tree = MemoryTree(**{"routing": routing, "seed": 0, **settings})
+    tree = MemoryTree(**{"routing": routing, "seed": 0, **options})
     tree.insert_many(keys_of(kind, matrix(n, d)), range(n))
     return tree
 
 
-def state(tree: MemoryTree) -> tuple:
-    """Everything a tree is, as bytes and plain data that can be compared."""
-    plain, arrays = split_arrays(tree.state_dict())
-    return repr(plain), {name: (array.shape, array.tobytes()) for name, array in arrays.items()}
+state = state_of
 
 
 def survives(program: str) -> None:
-    """Run a program in a process of its own, since it may bring the interpreter down; it must end well."""
+    """Run a program in its own process, since it may crash the interpreter; it must end without an error."""
     environment = {**os.environ, "PYTHONPATH": str(Path(memorytree.__file__).parents[1])}
     run = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False, env=environment

@@ -75,4 +75,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "__version__", "open", *_LAZY_MODULES]
+    return [*__all__, "__version__", "checks", "open", *_LAZY_MODULES]

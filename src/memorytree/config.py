@@ -254,7 +254,7 @@ class TreeConfig:
 
     def __post_init__(self) -> None:
         routings, scorers = ("auto", *ROUTINGS), (*FIXED_SCORERS, *LEARNED_SCORERS)
-        if self.routing not in routings and not isinstance(self.routing, Routing):
+        if not isinstance(self.routing, Routing) and not (isinstance(self.routing, str) and self.routing in routings):
             raise InvalidOption(f"routing must be one of {', '.join(routings)}, not {self.routing!r}")
         if isinstance(self.scorer, str):
             if self.scorer not in scorers:

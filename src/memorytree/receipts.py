@@ -103,17 +103,22 @@ class Receipt:
             number, issuer, nonce, key, ids, decision, version = msgpack.unpackb(body)
             if number != FORMAT:
                 raise ValueError(f"it has format {number}, this version reads {FORMAT}")
-            if not all(isinstance(part, bytes) for part in (issuer, nonce, key)) or not _is_int64(version):
-                raise ValueError("it has no key, or no issuer")
-            if not isinstance(ids, list) or not all(_is_int64(id) and id >= 0 for id in ids):
-                raise ValueError("it has no ids")
-            if not isinstance(decision, list) or len(decision) != 4 or not all(map(_is_int64, decision)):
-                raise ValueError("it has no decision")
-            if not 0 <= decision[0] < len(BRANCHES) or not -1 <= decision[3] <= 1:
-                raise ValueError("its decision is unknown")
+            receipt = cls(key, tuple(ids), Decision(*decision), issuer, version, nonce)
         except (ValueError, TypeError, binascii.Error, msgpack.UnpackException) as error:
             raise InvalidReceipt(f"not a receipt: {error}") from None
-        return cls(key, tuple(ids), Decision(*decision), issuer, version, nonce)
+        receipt.check()
+        return receipt
+
+    def check(self) -> None:
+        """Raise `InvalidReceipt` if a field cannot be that of a query."""
+        if not all(isinstance(part, bytes) for part in (self.issuer, self.nonce, self.key)) or not _is_int64(self.version):
+            raise InvalidReceipt("not a receipt: it has no key, or no issuer")
+        if not isinstance(self.ids, tuple) or not all(_is_int64(id) and id >= 0 for id in self.ids):
+            raise InvalidReceipt("not a receipt: it has no ids")
+        if not isinstance(self.decision, Decision) or not all(map(_is_int64, self.decision)):
+            raise InvalidReceipt("not a receipt: it has no decision")
+        if not 0 <= self.decision.branch < len(BRANCHES) or not -1 <= self.decision.action <= 1:
+            raise InvalidReceipt("not a receipt: its decision is unknown")
 
 
 def _token(data: bytes) -> str:

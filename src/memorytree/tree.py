@@ -576,6 +576,7 @@ class MemoryTree:
         receipt = Receipt.parse(hits) if isinstance(hits, str) else hits
         if not isinstance(receipt, Receipt):
             raise InvalidReceipt(f"reward takes hits, a receipt or its token, not {type(hits).__name__}")
+        receipt.check()
         if receipt.issuer:
             raise InvalidReceipt("this receipt comes from a store")
         if self._keys is None:
@@ -954,9 +955,12 @@ class MemoryTree:
         """Replace the contents of this tree, which has the options of the state; see `from_state_dict`."""
         keys, index, groups = None, None, RewardGroups()
         if "index" in state:
-            keys, groups = serialization.restore_keys(state["keys"]), RewardGroups(state["groups"].tolist())
-            index = make_index(self.config, keys.sparse, keys.dimension)
-            index.load_state_dict(state["index"], trusted=trusted)
+            try:
+                keys, groups = serialization.restore_keys(state["keys"]), RewardGroups(state["groups"].tolist())
+                index = make_index(self.config, keys.sparse, keys.dimension)
+                index.load_state_dict(state["index"], trusted=trusted)
+            except KeyError as error:
+                raise ValueError(f"contradictory state: it has no {error}") from None
         _check_values(state["values"], index)
         with self._writer, self._lock.writing():
             self._keys, self._index, self._groups = keys, index, groups

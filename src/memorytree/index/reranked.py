@@ -58,9 +58,9 @@ class Reranker(ABC):
     def learn(self, inner: Index, batch: RewardBatch) -> int:
         """Learn from rewards; from how many queries."""
 
-    def rewards_for_inner(self, rewards: Rewards) -> Rewards:
-        """The rewards from which the inner index learns."""
-        return rewards
+    def rewards_for_inner(self, rewards: Rewards) -> list[Rewards]:
+        """The rewards that are passed on to the inner index, one after another."""
+        return [rewards]
 
     def contributions(
         self, inner: Index, request: QueryRequest, found: QueryResult, candidates: QueryResult
@@ -147,10 +147,11 @@ class RerankedIndex(Index):
         return self.reranker.features(id)
 
     def reward(self, batch: RewardBatch) -> RewardResult:
-        learned = self.reranker.learn(self.inner, batch)
-        rewards = self.reranker.rewards_for_inner(batch.rewards)
-        result = self.inner.reward(RewardBatch(batch.keys, batch.ids, rewards, batch.decisions))
-        return RewardResult(result.learned + learned, result.skipped)
+        learned, skipped = self.reranker.learn(self.inner, batch), 0
+        for rewards in self.reranker.rewards_for_inner(batch.rewards):
+            result = self.inner.reward(RewardBatch(batch.keys, batch.ids, rewards, batch.decisions))
+            learned, skipped = learned + result.learned, skipped + result.skipped
+        return RewardResult(learned, skipped)
 
     def rebuild(self) -> None:
         self.inner.rebuild()

@@ -236,18 +236,19 @@ class TermIndex(Index):
 
     def load_state_dict(self, state: Mapping[str, Array], *, trusted: bool = False) -> None:
         lists = under("lists", state)
-        arrays = {"places": postings.build_map(lists["names"])}
+        self.keys.load_state_dict(under("keys", state), trusted=trusted)
+        arrays: dict[str, Array] = {}
         for name, template in postings.empty().items():
             if name == "places":
                 continue
             array = lists[name]
-            if array.dtype != template.dtype or array.shape[1:] != template.shape[1:]:
+            if array.dtype != template.dtype or array.ndim != template.ndim or array.shape[1:] != template.shape[1:]:
                 raise ValueError(f"{name} of the lists has the wrong shape or type")
-            length = int(lists["counters"][USED[name]]) if name in USED else len(array if name in OF_ROWS else template)
+            length = len(self) if name in OF_ROWS else int(lists["counters"][USED[name]]) if name in USED else len(template)
             require(len(array) == length, f"{name} of the lists has {length} rows, not {len(array)}")
             # Capacity doubles, so it must not be zero.
             arrays[name] = np.concatenate([array, template[len(array) :]])
-        self.keys.load_state_dict(under("keys", state), trusted=trusted)
+        arrays["places"] = postings.build_map(arrays["names"][: len(lists["names"])])
         self.lists = postings.make(self.terms, arrays)
         if not trusted:
             self.check()

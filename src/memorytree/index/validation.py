@@ -59,9 +59,11 @@ def with_capacity(blank: Mapping[str, Array], stored: Mapping[str, Array], learn
     arrays = {}
     for name, template in blank.items():
         array = stored[name]
-        length = int(counters[USED[name]]) if name in USED else len(array if name in GROWING else template)
-        if name == "squares" and not learns:
-            length = len(template)
+        length = len(template)
+        if name in GROWING:
+            length = max(len(array), length)
+        elif name in USED and (name != "squares" or learns):
+            length = int(counters[USED[name]])
         if len(array) != length:
             raise ValueError(f"{name} has {len(array)} rows instead of {length}")
         if array.dtype != template.dtype or array.shape[1:] != template.shape[1:]:

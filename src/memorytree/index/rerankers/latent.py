@@ -65,10 +65,13 @@ class LatentReranker(ValueReranker):
     def _may_learn(self) -> bool:
         return self.model is not None and self.model.n_fitted >= FIRST_LESSON
 
-    def rewards_for_inner(self, rewards: Rewards) -> Rewards:
+    def rewards_for_inner(self, rewards: Rewards) -> list[Rewards]:
+        """Those of the first hits, and if there are more hits, which of them were useful."""
+        if rewards.shape[1] <= HITS_FOR_TERMS:
+            return [rewards]
         first = rewards.copy()
         first[:, HITS_FOR_TERMS:] = np.nan
-        return first
+        return [first, *super().rewards_for_inner(rewards)]
 
     def state_dict(self) -> dict[str, Array]:
         return self._model_state()

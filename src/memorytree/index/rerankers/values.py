@@ -168,10 +168,10 @@ class ValueReranker(Reranker):
     def _may_learn(self) -> bool:
         return self.model is not None and self.model.n_fitted >= FIRST_VALUES
 
-    def rewards_for_inner(self, rewards: Rewards) -> Rewards:
+    def rewards_for_inner(self, rewards: Rewards) -> list[Rewards]:
         """Only which memories were useful: the importances of terms would learn next to nothing beside the value model, and
         would also learn from noise."""
-        return np.where(rewards > 0, 1.0, np.nan)
+        return [np.where(rewards > 0, 1.0, np.nan)]
 
     # ---- state
 
@@ -203,13 +203,16 @@ class ValueReranker(Reranker):
 
     def load_state_dict(self, state: Mapping[str, Array]) -> None:
         self.rows = {}
-        if "features" in state:
-            self.rows = dict(zip(state["feature_ids"].tolist(), state["features"], strict=True))
+        if "features" in state or "feature_ids" in state:
+            ids, features = state["feature_ids"], state["features"]
+            if ids.dtype != np.int64 or features.dtype != np.float32 or ids.ndim != 1 or features.ndim != 2:
+                raise ValueError("the features of values have the wrong shape or type")
+            self.rows = dict(zip(ids.tolist(), features, strict=True))
         self._load_model(state)
 
     def _load_model(self, state: Mapping[str, Array]) -> None:
         self.model = self.table = None
-        if "model.basis" not in state:
+        if not any(name.startswith(("model.", "projected.")) for name in state):
             return
         model = LearnedValueModel.from_state_dict(
             self.options, {name.removeprefix("model."): array for name, array in state.items()}
@@ -224,6 +227,10 @@ class ValueReranker(Reranker):
     def check(self, inner: Index) -> None:
         if self.table is not None:
             self.table.check()
+        if self.model is not None and not inner.sparse and len(inner):
+            first = inner.key(inner.stored_ids().item(0))
+            if self.model.center.shape != first[0].shape:
+                raise ValueError("the mean of the keys has another length than the keys")
         stored = set(inner.stored_ids().tolist())
         if not stored.issuperset(self.rows) or (
             self.table is not None and not stored.issuperset(self.table.stored_ids().tolist())

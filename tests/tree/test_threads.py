@@ -1,4 +1,4 @@
-"""Readers and writers in several threads: no torn answers, no lost writes, no waiting for ever."""
+"""Readers and writers in several threads: no torn answers, no lost writes, no deadlock."""
 
 import threading
 
@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 
 from memorytree import MemoryTree
-from memorytree.checks import check_tree
 from tests.trees import ROUTINGS, matrix
 
-PATIENCE = 60  # seconds after which a thread counts as stuck
+TIMEOUT = 60  # seconds after which a thread is reported as stuck
 
 
-def together(*jobs):
-    """Run jobs in threads of their own; all must end, and end well."""
+def run_together(*jobs):
+    """Run each job in its own thread; all must end without an error."""
     failures = []
 
     def guarded(job):
@@ -26,18 +25,18 @@ def together(*jobs):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(PATIENCE)
+        thread.join(TIMEOUT)
     assert not any(thread.is_alive() for thread in threads), "a thread is stuck"
     if failures:
         raise failures[0]
 
 
 @pytest.mark.parametrize("routing", ROUTINGS)
-def test_readers_see_only_memories_that_are_there_while_a_writer_works(routing):
+def test_readers_see_only_stored_memories_while_a_writer_works(routing):
     X = matrix(1500, 3)
     tree = MemoryTree(routing=routing, seed=0)
     tree.insert_many(X[:500], range(500))
-    begun, gone, answers = [500], [], []  # ids below begun[0] may be there; those in gone are not
+    begun, gone, answers = [500], [], []  # ids below begun[0] may be stored; those in gone are not
     done = threading.Event()
 
     def write():
@@ -55,7 +54,7 @@ def test_readers_see_only_memories_that_are_there_while_a_writer_works(routing):
 
     def check(i, removed, hits):
         for id, value, score in hits:
-            assert 0 <= id < begun[0], "never alive"
+            assert 0 <= id < begun[0], "never stored"
             assert value == id
             assert score == pytest.approx(-float(np.linalg.norm(X[i] - X[id])), abs=1e-4)
             assert id not in removed, "removed before the query began"
@@ -78,11 +77,11 @@ def test_readers_see_only_memories_that_are_there_while_a_writer_works(routing):
 
         return job
 
-    together(write, read(0), read(500), read(1000))
-    check_tree(tree)
+    run_together(write, read(0), read(500), read(1000))
+    tree.check()
     assert done.is_set()
     assert set(tree) == set(range(1500)) - set(gone)
-    assert len(answers) > 10, "the readers had no turn while the writer worked"
+    assert len(answers) > 10, "no reader had the lock while the writer worked"
 
 
 @pytest.mark.parametrize("routing", ROUTINGS)
@@ -96,7 +95,7 @@ def test_two_writers_and_a_reader_lose_nothing(routing):
             for id in range(first, 800, 2):
                 tree.insert(X[id], id, id=id)
                 hits = tree.query(X[id], 2, explore=0.5)
-                tree.update(hits, [1.0] * len(hits))
+                tree.reward(hits, [1.0] * len(hits))
                 if id % 5 == 0:
                     tree.remove(id)
                 if id % 200 < 2:
@@ -108,15 +107,15 @@ def test_two_writers_and_a_reader_lose_nothing(routing):
         for x in X:
             assert all(hit.id == hit.value for hit in tree.query(x, 3))
 
-    together(writer(0), writer(1), reader)
-    check_tree(tree)
-    there = [id for id in range(800) if id % 5]
-    assert sorted(tree) == there
+    run_together(writer(0), writer(1), reader)
+    tree.check()
+    stored = [id for id in range(800) if id % 5]
+    assert sorted(tree) == stored
     tree.sweep()
-    assert tree.query_many(X[there]).ids[:, 0].tolist() == there
+    assert tree.query_many(X[stored]).ids[:, 0].tolist() == stored
 
 
-def test_batches_from_two_writers_are_both_there():
+def test_batches_from_two_writers_are_both_stored():
     X = matrix(6000, 2)
     tree = MemoryTree(routing="principal", seed=0)
     halves = [range(3000), range(3000, 6000)]
@@ -126,6 +125,6 @@ def test_batches_from_two_writers_are_both_there():
             assert len(tree.query(X[0], 5)) <= 5
             str(tree.stats())
 
-    together(*(lambda ids=ids: tree.insert_many(X[ids], ids, ids=ids) for ids in halves), look)
-    check_tree(tree)
+    run_together(*(lambda ids=ids: tree.insert_many(X[ids], ids, ids=ids) for ids in halves), look)
+    tree.check()
     assert tree.query_many(X).ids[:, 0].tolist() == list(range(6000))
