@@ -62,7 +62,7 @@ def collect(packages: Iterable[str] = PACKAGES) -> list[Paragraph]:
     found = list(_compiled())
     with _no_garbage_collection():
         for package in packages:
-            for path, module in _sources(package):
+            for path, module in module_sources(package):
                 found += _documented(path, module)
     return [Paragraph(".".join(names[:2]), text) for names, doc in found for text in paragraphs(doc, names[1:])]
 
@@ -132,7 +132,7 @@ def _no_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _sources(package: str) -> Iterator[tuple[Path, str]]:
+def module_sources(package: str) -> Iterator[tuple[Path, str]]:
     """Yield the source files of a package and the public names of their modules."""
     prefix: list[str] = []
     root = Path(sysconfig.get_path("stdlib"))

@@ -252,7 +252,7 @@ def test_features_with_almost_no_variance_do_not_lower_accuracy(digits):
 def test_few_rows_have_weights_for_every_projected_column():
     X, y = np.eye(4), [0, 0, 0, 1]
     for model in (MemoryTreeClassifier(random_state=0).fit(X, y), MemoryTreeClassifier(random_state=0).partial_fit(X, y)):
-        assert model._scorer.weights.linear.shape[1] == append_constant(model._scorer_rows(X)).shape[1]
+        assert model.scorer_.weights.linear.shape[1] == append_constant(model.scorer_rows(X)).shape[1]
 
 
 @pytest.mark.parametrize("seed", range(3))

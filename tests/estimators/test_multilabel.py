@@ -107,7 +107,7 @@ def test_rewards_improve_the_memories_found(rows, monkeypatch):
 
 def test_scorer_rows_have_the_learned_column_weights(rows, model):
     X = rows[2]
-    _, columns, weights = model._scorer_rows(X)
+    _, columns, weights = model.scorer_rows(X)
     importance = model.memory_.index.weights(columns)
     np.testing.assert_allclose(weights, X.data * np.sqrt(importance), rtol=1e-6)
     telling = columns < 4 * TOPICS
@@ -301,7 +301,7 @@ def test_capacity_bounds_memories_and_label_sets():
         model.partial_fit(X, Y)
     assert len(model.memory_) == 100
     assert model.predict(X).shape == Y.shape
-    assert model._sets.used <= 3 * 100 * Y.sum(axis=1).max()
+    assert model.label_sets_.used <= 3 * 100 * Y.sum(axis=1).max()
 
 
 def test_clone_pickle_pipelines_and_grid_search_work(rows, model):
@@ -422,7 +422,7 @@ def test_weights_of_many_labels_take_little_space():
     model = MemoryTreeMultilabelClassifier(max_iter=2, random_state=0).fit(X, Y)
     found, chances = model.predict_topk(X[:200], 3)
     assert found.shape == chances.shape == (200, 3)
-    assert model._scorer.weights.tables.words.nbytes < 50e6  # instead of 16 GB for all pairs
+    assert model.scorer_.weights.tables.words.nbytes < 50e6  # instead of 16 GB for all pairs
 
 
 def test_large_and_negative_integers_are_labels():
@@ -438,5 +438,5 @@ def test_tiny_row_does_not_lower_the_score(rows, model, tiny):
     X = X.copy()
     X.data[: X.indptr[1]] *= np.float32(tiny)
     other = MemoryTreeMultilabelClassifier(random_state=0).fit(X, Y)
-    assert np.all(np.isfinite(other._scorer.mixture.weights))
+    assert np.all(np.isfinite(other.scorer_.mixture.weights))
     assert other.score(test, truth) == pytest.approx(model.score(test, truth), abs=0.01)

@@ -128,7 +128,7 @@ def test_options_out_of_range_are_refused(arguments, capsys):
 
 
 def test_missing_package_has_no_sources():
-    assert list(docstrings._sources("a_package_that_does_not_exist")) == []
+    assert list(docstrings.module_sources("a_package_that_does_not_exist")) == []
 
 
 def test_json_figures_go_to_standard_output(capsys, monkeypatch, found):

@@ -62,7 +62,7 @@ def digest(array):
 
 def scorer_state(model):
     """What the scorer of a classifier has learned: magnitudes only, since the sign of a principal direction is arbitrary."""
-    scorer = model._scorer
+    scorer = model.scorer_
     weights = scorer.weights
     state = {"counts": digest(weights.counts)}
     if hasattr(weights, "tables"):

@@ -2,9 +2,9 @@
 
     python -m tests.golden.recording [AREA.CASE ...]    # writes tests/golden/answers/AREA.CASE.json
 
-A workload is a function in `CASES` of one of the modules in `AREAS`; it returns data that JSON can hold. On the kind of machine
-that recorded them, answers must be equal to the bit; elsewhere, where compilers order sums differently, numbers may differ in
-the last digits.
+A workload is a function in `CASES` of one of the modules in `AREAS`; it returns data that JSON can hold. On the kind of
+machine that recorded them, answers must be equal to the bit; elsewhere, where compilers order sums differently, numbers may
+differ in the last digits.
 """
 
 import importlib

@@ -5,8 +5,7 @@ from functools import partial
 import numpy as np
 import scipy.sparse
 
-from memorytree import MemoryTree
-from memorytree import TermLists
+from memorytree import MemoryTree, TermLists
 
 N, QUERIES, K = 600, 40, 5
 
@@ -22,8 +21,10 @@ def sparse_keys(rng, n):
 
 
 def named_keys(rng, n):
-    return [{f"w{word}": float(count) for word, count in zip(rng.integers(80, size=6), rng.integers(1, 4, size=6), strict=True)}
-            for _ in range(n)]  # fmt: skip
+    def key():
+        return zip(rng.integers(80, size=6), rng.integers(1, 4, size=6), strict=True)
+
+    return [{f"w{word}": float(count) for word, count in key()} for _ in range(n)]
 
 
 def hits_of(hits):
@@ -31,7 +32,7 @@ def hits_of(hits):
 
 
 def rounded(number, digits):
-    """Explanations are rounded: their sums run over sets of features, whose order may differ from one process to the next."""
+    """Explanations are rounded: they are sums over sets of features, whose order may differ from one process to the next."""
     return float(f"{number:.{digits}g}")
 
 
@@ -116,7 +117,7 @@ CASES = {
     "dense forest metric": partial(workload, dense_keys, forest=2, scorer="metric"),
     "sparse terms": partial(workload, sparse_keys, explore=0.0),
     "sparse terms tfidf": partial(workload, sparse_keys, explore=0.0, scorer="tfidf"),
-    "sparse terms uptake": partial(workload, sparse_keys, explore=0.0, scorer="cosine", routing=TermLists(expansion=0.2)),
+    "sparse terms expansion": partial(workload, sparse_keys, explore=0.0, scorer="cosine", routing=TermLists(expansion=0.2)),
     "sparse metric": partial(workload, sparse_keys, explore=0.0, scorer="metric"),
     "sparse values": partial(workload, sparse_keys, explore=0.0, scorer="values", features=True),
     "sparse paper": partial(workload, sparse_keys, routing="paper"),

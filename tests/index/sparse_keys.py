@@ -57,7 +57,7 @@ def error(tree: MemoryTree, X, classes: np.ndarray, expected: np.ndarray) -> flo
     return float(np.mean(classes[tree.query_many(X).ids[:, 0]] != expected))
 
 
-def reward_own_class(tree: MemoryTree, X, classes: np.ndarray, told: np.ndarray, k: int = 10):
-    """Query with the stored keys, without the memories themselves, and reward hits of the class that is told."""
+def reward_own_class(tree: MemoryTree, X, classes: np.ndarray, classes_wanted: np.ndarray, k: int = 10):
+    """Query with the stored keys, without the memories themselves, and reward hits of the wanted class."""
     hits = tree.query_many(X, k, exclude=np.arange(len(classes))[:, None])
-    return tree.reward_many(hits, (classes[hits.ids] == told[:, None]).astype(float))
+    return tree.reward_many(hits, (classes[hits.ids] == classes_wanted[:, None]).astype(float))

@@ -299,11 +299,11 @@ def test_rewards_teach_which_terms_matter(scorer):
     X, classes = one_term_per_class(np.random.default_rng(0), 2000)
     Q, expected = one_term_per_class(np.random.default_rng(1), 1000)
     errors = {}
-    for name, told in (("true", classes), ("shuffled", np.random.default_rng(2).permutation(classes))):
+    for name, wanted in (("true", classes), ("shuffled", np.random.default_rng(2).permutation(classes))):
         tree = MemoryTree.build(X, range(2000), scorer=scorer, seed=0)
         before = error(tree, Q, classes, expected)
         for _ in range(3):
-            reward_own_class(tree, X, classes, told)
+            reward_own_class(tree, X, classes, wanted)
             tree.sweep()
         tree.check()
         errors[name] = error(tree, Q, classes, expected)

@@ -116,7 +116,7 @@ class BaseMemoryClassifier(ClassifierMixin, BaseMemoryEstimator, ABC):
     _settings: dict[str, Any]
     _chance: np.random.RandomState
     _codec: ClassCodec | LabelCodec  # labels and their numbers
-    _scorer: Any  # learned by the subclass
+    scorer_: Any  # learned by the subclass
     _dense: bool
     _dense_from_sparse: bool  # whether sparse rows are taken as dense
     _projection_version: int  # of the projection that the scorer was learned with
@@ -267,7 +267,7 @@ class BaseMemoryClassifier(ClassifierMixin, BaseMemoryEstimator, ABC):
         version = projection.projection_version(self.memory_)
         if version != self._projection_version:
             self._projection_version = version
-            self._scorer = self._scorer.for_projection(projection.projection_width(self.memory_))
+            self.scorer_ = self.scorer_.for_projection(projection.projection_width(self.memory_))
             return True
         if projection.is_refined(self.memory_) and len(self.memory_) > 2 * self._n_rebuilt:
             self._n_rebuilt = len(self.memory_)

@@ -89,7 +89,7 @@ class MemoryTreeClassifier(BaseMemoryClassifier):
     _minimums: ClassVar = {"max_iter": 0, "n_neighbors": 1, "beam": 1, "n_trees": 1, "capacity": 1}
     _may_be_none: ClassVar = ("max_iter", "beam", "capacity")
     _codec: ClassCodec
-    _scorer: ClassScorer[Any, Any]
+    scorer_: ClassScorer[Any, Any]
 
     def __init__(  # noqa: PLR0913  (a keyword for each option)
         self,
@@ -202,12 +202,12 @@ class MemoryTreeClassifier(BaseMemoryClassifier):
         self._start_memory(check_random_state(self.random_state), dense, **options)
         self._codec = ClassCodec()
         self._class_of_id = np.full(1024, NO_LABEL, np.int64)
-        self._scorer = DenseClassScorer(0) if dense else SparseClassScorer()
+        self.scorer_ = DenseClassScorer(0) if dense else SparseClassScorer()
 
     def _encode(self, y: np.ndarray, expected: object = None) -> np.ndarray:
         """Labels as numbers; the scorer gets room for new ones."""
         codes = self._codec.encode(y, expected)
-        self._scorer.reserve(len(self._codec))
+        self.scorer_.reserve(len(self._codec))
         return codes
 
     def _store(self, X: Matrix, codes: np.ndarray, ids: np.ndarray | None) -> None:
@@ -216,7 +216,7 @@ class MemoryTreeClassifier(BaseMemoryClassifier):
         ids = self._insert(X, labels, ids, codes.tolist() if self.supervision == "labels" else None)
         self._class_of_id = extended(self._class_of_id, ids.max() + 1, NO_LABEL)
         self._class_of_id[ids] = codes
-        self._scorer.join(codes, ids, self._scorer_rows(X))
+        self.scorer_.join(codes, ids, self.scorer_rows(X))
 
     def _has_enough_rows(self) -> bool:
         """Whether the memory may learn how to compare dense rows; the projection of fewer rows is about to change.
@@ -243,7 +243,7 @@ class MemoryTreeClassifier(BaseMemoryClassifier):
         hits = self._query(X, None if own is None else own[:, None], k)
         if self.supervision == "labels":
             found = ClassHits(hits.ids, hits.scores, self._class_of_id)
-            self._scorer.learn(found, codes, own, self._scorer_rows(X), first_pass)
+            self.scorer_.learn(found, codes, own, self.scorer_rows(X), first_pass)
         if refine:
             rewards = (self._class_of_id[hits.ids] == codes[:, None]).astype(np.float64)
             rewards[hits.ids == NO_ID] = np.nan
@@ -264,7 +264,7 @@ class MemoryTreeClassifier(BaseMemoryClassifier):
     def _known_ids(self) -> np.ndarray:
         return self._class_of_id
 
-    def _scorer_rows(self, X: Matrix) -> np.ndarray | SparseRows:
+    def scorer_rows(self, X: Matrix) -> np.ndarray | SparseRows:
         """Rows as the scorer takes them: projected, or the sparse rows themselves."""
         if not self._dense:
             return projection.encode_sparse(self.memory_, X)
@@ -276,13 +276,13 @@ class MemoryTreeClassifier(BaseMemoryClassifier):
         hits = self._query(X)
         if self.supervision == "labels":
             found = ClassHits(hits.ids, hits.scores, self._class_of_id)
-            scores = self._scorer.score(found, self._scorer_rows(X))
+            scores = self.scorer_.score(found, self.scorer_rows(X))
         else:
             classes = np.where(hits.ids == NO_ID, NO_LABEL, self._class_of_id[hits.ids])
             scores = ClassScores(classes, np.eye(1, classes.shape[1]).repeat(len(classes), axis=0))
         # Where only memories inserted by other code were found, predict the most frequent class.
         empty = scores.classes[:, 0] == NO_LABEL
-        scores.classes[empty, 0], scores.probabilities[empty, 0] = self._scorer.most_frequent(), 1.0
+        scores.classes[empty, 0], scores.probabilities[empty, 0] = self.scorer_.most_frequent(), 1.0
         return scores
 
     def predict(self, X: object) -> np.ndarray:

@@ -100,7 +100,7 @@ class MemoryTreeMultilabelClassifier(BaseMemoryClassifier):
     _choices: ClassVar = {"objective": OBJECTIVES}
     _minimums: ClassVar = {"max_iter": 0, "n_neighbors": 1, "beam": 1, "capacity": 1}
     _codec: LabelCodec
-    _scorer: LabelScorer
+    scorer_: LabelScorer
 
     def __init__(
         self,
@@ -198,10 +198,10 @@ class MemoryTreeMultilabelClassifier(BaseMemoryClassifier):
             labels = take(truth, batch)
             if len(self.memory_):
                 hits, numbers = self._query(rows[batch]), self._n_seen + np.arange(len(batch))
-                training = self._scorer.prepare(
-                    self._label_hits(hits), labels, self._scorer_rows(rows[batch]), halves(numbers)
+                training = self.scorer_.prepare(
+                    self._label_hits(hits), labels, self.scorer_rows(rows[batch]), halves(numbers)
                 )
-                self._scorer.learn_new(training, ONLINE_ITERATIONS, self._n_seen)
+                self.scorer_.learn_new(training, ONLINE_ITERATIONS, self._n_seen)
                 if not self._dense or len(self.memory_) >= ENOUGH_KEYS:
                     self._reward(hits, labels, self._k())
             self._store(rows[batch], labels, None)
@@ -217,15 +217,15 @@ class MemoryTreeMultilabelClassifier(BaseMemoryClassifier):
         routing = "auto" if dense else TermLists(temperature=TEMPERATURE, homes=HOMES)
         chance = check_random_state(self.random_state)
         self._start_memory(chance, dense, routing=routing, scorer="metric" if dense else "cosine")
-        self._sets = LabelSetTable()
-        self._scorer = LabelScorer(0, 0 if dense else X.shape[1])
+        self.label_sets_ = LabelSetTable()
+        self.scorer_ = LabelScorer(0, 0 if dense else X.shape[1])
         self._n_seen = 0  # rows that have come
         self._n_seen_at_cleanup = 0  # and how many of them at the last removal of unused label sets
 
     def _encode(self, Y: LabelData, rows: int) -> LabelLists:
         """Labels as numbers; the scorer gets room for new ones."""
         truth = self._codec.encode(Y, rows)
-        self._scorer.reserve(len(self._codec))
+        self.scorer_.reserve(len(self._codec))
         return truth
 
     def _batches(self, rows: np.ndarray, description: str) -> Iterable[np.ndarray]:
@@ -237,23 +237,23 @@ class MemoryTreeMultilabelClassifier(BaseMemoryClassifier):
     def _store(self, X: Matrix, truth: LabelLists, ids: np.ndarray | None) -> None:
         """Store rows."""
         ids = self._insert(X, self._codec.decode_lists(truth), ids)
-        self._sets.add(ids, truth)
-        self._scorer.join(truth.labels)
+        self.label_sets_.add(ids, truth)
+        self.scorer_.join(truth.labels)
         self._n_seen += len(ids)
         if self.capacity is not None and self._n_seen >= self._n_seen_at_cleanup + self.capacity:
             self._n_seen_at_cleanup = self._n_seen
-            self._sets.retain(self._own_ids())
-            self._scorer.recount(self._sets.pool[: self._sets.used])
+            self.label_sets_.retain(self._own_ids())
+            self.scorer_.recount(self.label_sets_.pool[: self.label_sets_.used])
 
     def _reward(self, hits: HitMatrix, truth: LabelLists, most: int) -> None:
         """Reward the first `most` memories found for each row by how well their labels agree with the row's."""
-        rewards = self._scorer.rewards(self._sets.arrays, hits.ids, truth)
+        rewards = self.scorer_.rewards(self.label_sets_.arrays, hits.ids, truth)
         rewards[:, most:] = np.nan
         self.memory_.reward_many(hits, rewards)
 
     def _empty_hits(self, n: int) -> LabelHits:
         """Room for the memories found for n rows, which are collected batch by batch."""
-        return LabelHits(self._sets.arrays, np.empty((n, self._k()), np.int64), np.empty((n, self._k()), np.float32))
+        return LabelHits(self.label_sets_.arrays, np.empty((n, self._k()), np.int64), np.empty((n, self._k()), np.float32))
 
     def _find(self, batch: np.ndarray, X: Matrix, own: np.ndarray, found: LabelHits, quick: bool = False) -> HitMatrix:
         """Query for rows that are memories themselves, and write the memories found to `found`."""
@@ -275,8 +275,8 @@ class MemoryTreeMultilabelClassifier(BaseMemoryClassifier):
             max_iter: passes over the rows to learn linear weights.
         """
         some = self._chance.permutation(mixing)[:MOST_MIXED]
-        training = self._scorer.prepare(found, truth, self._scorer_rows(X), halves(own), some)
-        self._scorer.learn_stored(training, some, max_iter, int(self._chance.randint(2**31)), bool(self.verbose))
+        training = self.scorer_.prepare(found, truth, self.scorer_rows(X), halves(own), some)
+        self.scorer_.learn_stored(training, some, max_iter, int(self._chance.randint(2**31)), bool(self.verbose))
 
     def _relearn(self) -> None:
         """Learn the scores of labels again from all memories, for a new projection."""
@@ -285,7 +285,7 @@ class MemoryTreeMultilabelClassifier(BaseMemoryClassifier):
         found, rows = self._empty_hits(len(ids)), np.arange(len(ids))
         for batch in self._batches(rows, "querying the memory"):
             self._find(batch, keys, ids, found)
-        self._learn_from_memories(keys, self._sets.take(ids), ids, found, rows, ONLINE_ITERATIONS)
+        self._learn_from_memories(keys, self.label_sets_.take(ids), ids, found, rows, ONLINE_ITERATIONS)
 
     # ---- predicting
 
@@ -298,14 +298,14 @@ class MemoryTreeMultilabelClassifier(BaseMemoryClassifier):
         return self._query_memory(X, self._k(), beam, exclude)
 
     def _known_ids(self) -> np.ndarray:
-        return self._sets.starts
+        return self.label_sets_.starts
 
     def _label_hits(self, hits: HitMatrix) -> LabelHits:
         """Hits as the scorer takes them."""
         similarities = projection.similarities(self.memory_, hits) if self._dense else hits.scores
-        return LabelHits(self._sets.arrays, hits.ids, similarities)
+        return LabelHits(self.label_sets_.arrays, hits.ids, similarities)
 
-    def _scorer_rows(self, X: Matrix) -> SparseRows:
+    def scorer_rows(self, X: Matrix) -> SparseRows:
         """Rows as the scorer takes them: projected, or with the learned weight of each column."""
         if not self._dense:
             return projection.weighted_rows(self.memory_, X)
@@ -318,7 +318,7 @@ class MemoryTreeMultilabelClassifier(BaseMemoryClassifier):
         if not self._dense:
             # Memories found for a row that has no column in common with any memory are arbitrary.
             hits.ids[hits.scores[:, 0] == 0] = NO_ID
-        return self._scorer.score(self._label_hits(hits), self._scorer_rows(rows))
+        return self.scorer_.score(self._label_hits(hits), self.scorer_rows(rows))
 
     def predict(self, X: object) -> LabelData:
         """The labels of each row.
@@ -334,7 +334,7 @@ class MemoryTreeMultilabelClassifier(BaseMemoryClassifier):
             The kind in which labels were given to `fit`. In lists the most probable label comes first.
         """
         scores = self._predict(X)
-        threshold = 0.5 if self.objective == "hamming" else self._scorer.mixture.best_f1_threshold()
+        threshold = 0.5 if self.objective == "hamming" else self.scorer_.mixture.best_f1_threshold()
         kept = (scores.probabilities >= threshold) & (scores.labels != NO_LABEL)
         return self._codec.decode(select(scores.labels, kept))
 

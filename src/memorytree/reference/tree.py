@@ -166,7 +166,7 @@ class ReferenceTree:
     (99, False)
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  (a keyword for each option)
         self,
         learner: Callable[[], Learner] | None = None,
         *,
