@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, Unpack
+from typing import Any, Self, TypeAlias, Unpack
 
 import numpy as np
 
@@ -31,11 +31,8 @@ from memorytree.store.session import Session
 from memorytree.store.state import StoreState
 from memorytree.store.verify import VerifyReport, verify_open
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 FeatureNames: TypeAlias = Mapping[int, str] | Mapping[str, str]
-Picture: TypeAlias = Any  # text, or the axes of matplotlib
+Picture: TypeAlias = Any  # text, or axes of matplotlib
 
 
 class StoreReader:
@@ -324,7 +321,7 @@ class StoreReader:
         """
         return explain_present(self._session.state(), x, k, beam)
 
-    def plot(self, ax: Axes | bool | None = None, *, depth: int = 4, names: FeatureNames | None = None) -> Picture:
+    def plot(self, ax: Picture = None, *, depth: int = 4, names: FeatureNames | None = None) -> Picture:
         """A picture of the tree.
 
         Args:
