@@ -40,7 +40,7 @@ for node in (-(10**9), -(10**6), -2, -1, 10**6, 2**31):
         {"ids": [[1]]},
         {"decision": (0, -1, -1, -1)},
     ],
-    ids=str,
+    ids=lambda fields: "-".join(fields),
 )
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
 def test_a_receipt_with_impossible_fields_is_refused(kind, change):
