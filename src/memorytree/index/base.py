@@ -19,8 +19,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from memorytree.engine.arrays import LINKED
-from memorytree.engine.search import BRANCH, DECISION_WIDTH, EXPLOIT
+from memorytree.engine.constants import BRANCH, DECISION_WIDTH, EXPLOIT, LINKED
 from memorytree.results import NO_ID, Outline, PathStep, RewardResult, Stats
 
 Array = NDArray[Any]
