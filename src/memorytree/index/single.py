@@ -233,10 +233,10 @@ class TreeIndex(Index):
         decisions = NO_DECISIONS
         if request.explore > 0:
             decisions = blank_decisions(n)
-            exploration = request.beam, float(request.explore), request.draw
+            exploration = request.breadth, float(request.explore), request.draw
             entry_points.explore_rows(self.tree, request.keys, rows, excluded, answer, decisions, exploration)
-        elif request.beam > 1 or max_neighbours(self.routing):
-            entry_points.beam_rows(self.tree, request.keys, rows, excluded, answer, request.beam)
+        elif request.breadth > 1 or max_neighbours(self.routing):
+            entry_points.beam_rows(self.tree, request.keys, rows, excluded, answer, request.breadth)
         else:
             entry_points.query_rows(self.tree, request.keys, rows, excluded, answer)
         return QueryResult(ids, scores, decisions)
