@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import Any, Generic, NamedTuple, Self, TypeVar
+from typing import ClassVar, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memorytree.index.base import Array, Ids, KeyBatch, Matrix, Scores
 from memorytree.index.ties import hash_numbers
+from memorytree.results import Outline, OutlineNode
 
 Distances = NDArray[np.float64]
 QueryKey = TypeVar("QueryKey")
@@ -48,7 +49,12 @@ class FlatKeys(ABC, Generic[QueryKey]):
     batch answers as single queries do.
     """
 
-    sparse: bool
+    sparse: ClassVar[bool]
+    by_angle: bool
+    """Whether the score is an overlap divided by lengths, not a distance."""
+
+    @abstractmethod
+    def __len__(self) -> int: ...
 
     @abstractmethod
     def append(self, keys: KeyBatch, i: int) -> None:
@@ -57,6 +63,10 @@ class FlatKeys(ABC, Generic[QueryKey]):
     @abstractmethod
     def remove(self, row: int) -> None:
         """Remove the key of a row; the key of the last row takes its place."""
+
+    def learn(self, keys: KeyBatch, i: int, rows: Ids, rewards: Distances) -> int:
+        """Learn from the rewards of some rows for key i of a batch; whether anything was learned, as 0 or 1."""
+        return 0
 
     @abstractmethod
     def queries(self, keys: KeyBatch, start: int, stop: int, rows: Ids | None) -> Iterator[tuple[QueryKey, Bounds]]:
@@ -76,8 +86,9 @@ class FlatKeys(ABC, Generic[QueryKey]):
         """Scores, the larger the better."""
 
     @abstractmethod
-    def unrelated(self, query: QueryKey, bounds: Bounds) -> NDArray[np.bool_] | None:
-        """Which of the rows of these bounds say nothing about the query: they follow in order of use. None: no row does."""
+    def unrelated(self, query: QueryKey, bounds: Bounds, rows: Ids | None) -> NDArray[np.bool_] | None:
+        """Which of the rows of these bounds have nothing in common with the query, and the distance 1; None: this does not
+        matter."""
 
     @abstractmethod
     def bits(self, keys: KeyBatch, i: int) -> int:
@@ -86,6 +97,30 @@ class FlatKeys(ABC, Generic[QueryKey]):
     @abstractmethod
     def key(self, row: int) -> KeyBatch:
         """The key of a row, as a batch of one."""
+
+    @abstractmethod
+    def rows_as_batch(self, rows: Ids) -> KeyBatch:
+        """The keys of some rows, with all features that they are compared by, as a batch."""
+
+    @abstractmethod
+    def every_feature(self) -> KeyBatch:
+        """A key with all features, as a batch of one."""
+
+    def compared(self, row: int) -> KeyBatch:
+        """The key of a row with all features that it is compared by, as a batch of one."""
+        return self.key(row)
+
+    def feature_weights(self, features: Array) -> Array:
+        """The learned weights of features."""
+        return np.ones(len(features), np.float32)
+
+    @abstractmethod
+    def size(self) -> int:
+        """How many keys, or entries of sparse keys, a query is compared with."""
+
+    @abstractmethod
+    def outline(self) -> Outline:
+        """What there is, for pictures."""
 
     @abstractmethod
     def nbytes(self) -> tuple[int, int, int]:
@@ -127,13 +162,16 @@ class DenseKeys(FlatKeys[DenseQuery]):
         cosine: whether keys are compared by their angle, not by their distance.
     """
 
-    sparse = False
+    sparse: ClassVar[bool] = False
 
     def __init__(self, dimension: int, cosine: bool):
-        self.cosine = cosine
+        self.by_angle = cosine
         self.n = 0
         self.matrix: Matrix = np.zeros((LEAST_ROWS, dimension), np.float32)
         self.squares: Distances = np.zeros(LEAST_ROWS)  # sums of squares
+
+    def __len__(self) -> int:
+        return self.n
 
     def append(self, keys: KeyBatch, i: int) -> None:
         x, row = keys[i], self.n
@@ -156,22 +194,28 @@ class DenseKeys(FlatKeys[DenseQuery]):
         step = max(BATCH_CELLS // max(len(stored), 1), 1)
         for first in range(start, stop, step):
             asked = [self.query_key(keys, i) for i in range(first, min(first + step, stop))]
-            X = np.stack([self._scaled(query) for query in asked]).astype(np.float32)
-            # One query as a vector: BLAS then reads the keys once, without packing them.
-            products = (stored @ X[0])[None] if len(X) == 1 else X @ stored.T
-            for query, product in zip(asked, products, strict=True):
+            for query, product in zip(asked, self._products(asked, stored), strict=True):
                 yield query, self._bounds(query, squares, product)
+
+    @np.errstate(invalid="ignore", over="ignore")  # of queries that are not finite, which callers refuse afterwards
+    def _products(self, asked: list[DenseQuery], stored: Matrix) -> Matrix:
+        """The products (queries, rows) of scaled queries and keys."""
+        X = np.stack([self._scaled(query) for query in asked]).astype(np.float32)
+        # One query as a vector: BLAS then reads the keys once, without packing them.
+        products: Matrix = (stored @ X[0])[None] if len(X) == 1 else X @ stored.T
+        return products
 
     def _scaled(self, query: DenseQuery) -> Distances:
         """The key whose products with stored keys bound the distances."""
-        if not self.cosine:
+        if not self.by_angle:
             return query.x
         return query.x / np.sqrt(query.squares) if query.squares > 0 else query.x
 
+    @np.errstate(invalid="ignore", over="ignore")
     def _bounds(self, query: DenseQuery, squares: Distances, products: NDArray[np.float32]) -> Bounds:
         """Bounds of the distances from products in float32, whose error is at most that of d + 1 operations."""
         share = (self.matrix.shape[1] + 16) * ROUNDING
-        if self.cosine:
+        if self.by_angle:
             lengths = np.sqrt(squares)
             cosines = np.divide(products, lengths, out=np.zeros(len(lengths)), where=lengths > 0)
             error = np.where((lengths > SHORT) | (lengths == 0), share, 3.0)
@@ -182,18 +226,18 @@ class DenseKeys(FlatKeys[DenseQuery]):
 
     def distances(self, query: DenseQuery, rows: Ids) -> Distances:
         keys = self.matrix[rows].astype(np.float64)
-        if not self.cosine:
+        if not self.by_angle:
             # Rounded as a score is: memories whose scores are equal tie.
             with np.errstate(over="ignore"):
-                return _sum_of_squares(keys - query.x).astype(np.float32).astype(np.float64)
+                return np.asarray(_sum_of_squares(keys - query.x).astype(np.float32), np.float64)
         lengths = np.sqrt(query.squares * self.squares[rows])
         products = (keys * query.x).sum(axis=1)
         return 1.0 - np.divide(products, lengths, out=np.zeros(len(rows)), where=lengths > 0)
 
     def scores(self, distances: Distances) -> Scores:
-        return (1.0 - distances if self.cosine else 0.0 - np.sqrt(distances)).astype(np.float32)
+        return (1.0 - distances if self.by_angle else 0.0 - np.sqrt(distances)).astype(np.float32)
 
-    def unrelated(self, query: DenseQuery, bounds: Bounds) -> None:
+    def unrelated(self, query: DenseQuery, bounds: Bounds, rows: Ids | None) -> None:
         return None
 
     def bits(self, keys: KeyBatch, i: int) -> int:
@@ -203,12 +247,24 @@ class DenseKeys(FlatKeys[DenseQuery]):
     def key(self, row: int) -> Matrix:
         return self.matrix[row : row + 1].copy()
 
+    def rows_as_batch(self, rows: Ids) -> Matrix:
+        return self.matrix[rows]
+
+    def every_feature(self) -> Matrix:
+        return np.zeros((1, self.matrix.shape[1]), np.float32)
+
+    def size(self) -> int:
+        return self.n
+
+    def outline(self) -> OutlineNode:
+        return OutlineNode(0, self.n, True, 1.0)
+
     def nbytes(self) -> tuple[int, int, int]:
         used = self.matrix[: self.n].nbytes
         return used, used + self.squares[: self.n].nbytes, self.matrix.nbytes + self.squares.nbytes
 
     def copy(self) -> Self:
-        twin = type(self)(self.matrix.shape[1], self.cosine)
+        twin = type(self)(self.matrix.shape[1], self.by_angle)
         twin.n, twin.matrix, twin.squares = self.n, self.matrix.copy(), self.squares.copy()
         return twin
 
@@ -229,7 +285,7 @@ class DenseKeys(FlatKeys[DenseQuery]):
             raise ValueError("contradictory state: keys are finite numbers")
 
 
-def _sum_of_squares(rows: Array) -> Any:
+def _sum_of_squares(rows: Array) -> Distances:
     """The sum of squares of each row in float64, whatever rows there are beside it."""
     wide = np.ascontiguousarray(rows, np.float64)
-    return (wide * wide).sum(axis=1)
+    return np.asarray((wide * wide).sum(axis=1))

@@ -34,6 +34,7 @@ from memorytree.engine.arrays import (
     USED,
 )  # fmt: skip
 from memorytree.index.base import Array
+from memorytree.index.requirements import require as require
 
 GROWING = ("id_keys", "id_rows")
 """Arrays that building without a counter of what is in use; others without one have a fixed length."""
@@ -138,12 +139,6 @@ def check_arrays(arrays: dict[str, Array], sparse: bool, learns: bool) -> None:
             len(arrays["neighbours"]) == len(arrays["link_distances"]) == len(arrays["row_ids"]), "as many lists as rows"
         )
         _check_neighbours(arrays["neighbours"][:n], arrays["link_distances"][:n])
-
-
-def require(holds: object, what: str) -> None:
-    """Raise ValueError unless a condition holds."""
-    if not holds:
-        raise ValueError(f"contradictory state: {what}")
 
 
 def _check_nodes(nodes: Array, root: int, free: int, n: int) -> Array:
