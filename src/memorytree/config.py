@@ -14,7 +14,6 @@ from memorytree.arguments import LARGEST_INT, check_fraction, check_int
 from memorytree.errors import InvalidOption
 from memorytree.packing import PlainData, Value
 
-
 FLAT = 1000
 """So many memories are compared with every query before they get a graph or term lists."""
 

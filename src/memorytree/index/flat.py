@@ -41,8 +41,8 @@ from memorytree.index.base import (
     with_prefix,
 )  # fmt: skip
 from memorytree.index.flat_keys import LEAST_ROWS, Bounds, Distances, FlatKeys, grown
-from memorytree.index.ties import tie_ranks
 from memorytree.index.requirements import require
+from memorytree.index.ties import tie_ranks
 from memorytree.results import NO_ID, Outline, RewardResult, Stats
 
 FEW_ALLOWED = 8

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memorytree.index.base import Array, Ids, KeyBatch, Scores, SparseBatch
-from memorytree.index.flat_learning import TermLearning, expand, learn_importances
 from memorytree.index.flat_keys import LEAST_ROWS, Bounds, Distances, FlatKeys, grown
-from memorytree.index.ties import BITS, hash_numbers
+from memorytree.index.flat_learning import TermLearning, expand, learn_importances
 from memorytree.index.requirements import require
+from memorytree.index.ties import BITS, hash_numbers
 from memorytree.results import OutlineTerms
 
 UNKNOWN = 0
