@@ -27,7 +27,7 @@ from memorytree.learning.reward_groups import RewardGroups
 from memorytree.locks import ReadersWriterLock
 from memorytree.packing import PlainData, Value
 from memorytree.progress import track
-from memorytree.receipts import Decision, Receipt, decision_rows
+from memorytree.receipts import EXPLOITED, Decision, Receipt, decision_rows
 from memorytree.results import (
     NO_ID,
     ExplainedHit,
@@ -113,6 +113,7 @@ class MemoryTree:
         self._labels: dict[str | int, int] = {}  # labels as numbers
         self._lock = ReadersWriterLock()
         self._writer = Lock()  # held for the whole of a write, also while readers have the lock in between
+        self._checks_queries = self.config.scorer != "distance"  # distances show whether a key is finite
         self._draw = 0  # numbers explorations; not part of the state
         self._draw_lock = Lock()
 
@@ -694,9 +695,9 @@ class MemoryTree:
         keys = self._keys
         if keys is None or self._index is None:
             keys_for(x).one(x, adding=True)
-            return Hits(np.empty(0, np.int64), [], np.empty(0, np.float32), QueryOrigin(None, None, Decision()))
+            return Hits(np.empty(0, np.int64), [], np.empty(0, np.float32), (None, None, EXPLOITED))
         row = keys.one(x)
-        if self.config.scorer != "distance":
+        if self._checks_queries:
             keys.check(row)
         excluded = base.NONE_EXCLUDED
         if exclude is not None:
@@ -705,17 +706,18 @@ class MemoryTree:
         draw = self._draws(exploration_seed, 1) if explore else 0
         request = QueryRequest(row, k, 0, 1, beam, explore, draw, excluded)
         with self._lock.reading():
-            found, scores, decisions = self._index.query(request)
-            ids, scores = found[0], scores[0]
-            if ids.item(k - 1) == NO_ID:
-                filled = int(np.count_nonzero(ids != NO_ID))
-                ids, scores = ids[:filled], scores[:filled]
-            values = [self._values[id] for id in ids.tolist()]
+            result = self._index.query(request)
+            ids, scores = result.ids[0], result.scores[0]
+            found = ids.tolist()
+            if found[-1] == NO_ID:
+                found = [id for id in found if id != NO_ID]
+                ids, scores = ids[: len(found)], scores[: len(found)]
+            values = [self._values[id] for id in found]
         # A key with NaN or infinity has distances that are not finite; reading does no harm, so checking now is enough.
         if not values or not scores.item(0) > -math.inf:
             keys.check(row)
-        decision = Decision(*decisions[0].tolist()) if len(decisions) else Decision()
-        return Hits(ids, values, scores, QueryOrigin(keys, keys.encode(x, row), decision))
+        decision = Decision(*result.decisions[0].tolist()) if explore else EXPLOITED
+        return Hits(ids, values, scores, (keys, keys.encode(x, row), decision))
 
     def check_beam(self, beam: object) -> int | None:
         """A beam that this tree can search with, or None; otherwise `InvalidOption`."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, TextIO
 
@@ -37,6 +38,29 @@ def _console() -> Console:
 def write_message(message: str) -> None:
     """Write a line that is not a result to standard error."""
     print(f"memorytree: {printable(message)}", file=sys.stderr)
+
+
+class _MessageHandler(logging.Handler):
+    """Writes what the library logs as messages."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        write_message(record.getMessage())
+
+
+@contextmanager
+def messages_of_library() -> Iterator[None]:
+    """Write what the library logs at level INFO or above, such as that it is compiling kernels."""
+    logger, handler = logging.getLogger("memorytree"), _MessageHandler()
+    level, propagates = logger.level, logger.propagate
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False  # messages are written once
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+        logger.propagate = propagates
 
 
 def write(text: str) -> None:

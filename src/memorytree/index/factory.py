@@ -1,4 +1,7 @@
-"""Make the index for the options of a tree. This file and `index/compiled.py` alone distinguish kinds of routing and scorer."""
+"""Make the index for the options of a tree.
+
+Only this file and `index/compiled.py` distinguish kinds of routing and scorer.
+"""
 
 from __future__ import annotations
 
@@ -26,12 +29,10 @@ def make_index(config: TreeConfig, sparse: bool, dimension: int) -> Index:
         InvalidOption: the options do not fit together, or not this kind of keys.
     """
     routing, scorer = config.routing_for(sparse), config.scorer_options
-    if isinstance(scorer, FixedScorer):
+    if isinstance(scorer, FixedScorer) and config.trees == 1:
         if isinstance(routing, FlatRouting):
             return _make_flat(config, sparse, dimension, scorer, routing)
-        is_term_list = isinstance(routing, TermLists)
-        begins_flat = is_term_list or (isinstance(routing, GraphRouting) and config.trees == 1 and scorer.name != "tfidf")
-        if begins_flat and routing.flat:
+        if isinstance(routing, GraphRouting | TermLists) and routing.flat:
             flat = _make_flat(config, sparse, dimension, scorer, routing)
             make_larger = partial(_make_larger, config, sparse, dimension, routing)
             return GrowingIndex(flat, make_larger, routing.flat, groups_rewards=not sparse)

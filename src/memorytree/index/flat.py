@@ -185,7 +185,7 @@ class FlatIndex(Index):
 
     def _keep_latest(self, bounds: Bounds, idle: NDArray[np.bool_], rows: Ids | None, k: int) -> None:
         """Leave only as many of the idle rows as are needed for k hits, those that were used last."""
-        needed = k - np.count_nonzero((bounds.low <= 1.0) & ~idle)
+        needed = k - int(np.count_nonzero((bounds.low <= 1.0) & ~idle))
         waiting = np.zeros(len(self.rows), bool)
         waiting[slice(len(idle)) if rows is None else rows] = idle
         latest = (row for row in reversed(self.rows.values()) if waiting[row])

@@ -81,8 +81,10 @@ def learn_importances(keys: TermKeys, query: TermQuery, rows: Ids, rewards: NDAr
 
 
 def _pulls(cosines: NDArray[np.float64], rewards: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
-    """The derivatives of the loss by the cosines: with p their softmax and t the share of each hit in the rewarded part of it,
-    temperature * (p - t)."""
+    """The derivatives of the loss by the cosines.
+
+    They are temperature * (p - t), with p the softmax and t the share of each hit in the rewarded part of it.
+    """
     strengths = np.exp(temperature * (cosines - cosines.max()))
     rewarded = rewards * strengths
     if not rewarded.sum() > 0:

@@ -123,7 +123,7 @@ class TermKeys(FlatKeys[TermQuery]):
         self.spans[row] = start, len(terms)
         self.terms[here], self.weights[here], self.owners[here] = terms, weights, row
         self.memories[terms] += 1
-        self.lengths[row] = self._squared_lengths(self.importance[terms], self.weights[here])
+        self.lengths[row] = _total(self.importance[terms].astype(np.float64) * self.weights[here] * self.weights[here])
 
     def _erase(self, row: int) -> None:
         """Clear the entries of a row."""
@@ -166,11 +166,15 @@ class TermKeys(FlatKeys[TermQuery]):
             expand(self, row, features, weights, reward)
         return int(np.any(rewards > 0))
 
+    def has_learned(self) -> bool:
+        """Whether rewards have changed importances, or added terms to keys."""
+        return self.learned > 0 or bool(np.any(self.given[: self.n] != self.spans[: self.n, 1]))
+
     def measure(self) -> None:
         """Compute the lengths of all rows by the present importances."""
         used = slice(self.used)
         squares = self.importance[self.terms[used]].astype(np.float64) * self.weights[used] * self.weights[used]
-        self.lengths[: self.n] = self._by_owner(squares)
+        self.lengths[: self.n] = sums(self.owners[used], squares, self.n)
 
     # ---- reading
 
@@ -197,36 +201,36 @@ class TermKeys(FlatKeys[TermQuery]):
         rest = float(self.term_weights(np.array([UNKNOWN]))[0]) * unknown * unknown
         values, factors = np.zeros(self.n_terms), np.zeros(self.n_terms)
         values[terms], factors[terms] = known, term_weights * known
-        squares = _sum(np.concatenate([term_weights * known * known, rest]))
-        learned = _sum(np.concatenate([self.importance[terms] * known * known, unknown * unknown]))
+        squares = _total(np.concatenate([term_weights * known * known, rest]))
+        learned = _total(np.concatenate([self.importance[terms] * known * known, unknown * unknown]))
         return TermQuery(terms, known, values, factors, len(features), squares, learned)
 
     def queries(self, keys: KeyBatch, start: int, stop: int, rows: Ids | None) -> Iterator[tuple[TermQuery, Bounds]]:
+        used = slice(self.used)
         if rows is None:
-            used, lengths = slice(self.used), self.lengths[: self.n]
-            terms, weights = self.terms[used], self.weights[used]
+            terms, weights, owners = self.terms[used], self.weights[used].astype(np.float64), self.owners[used]
+            lengths = self.lengths[: self.n]
         else:
             terms, weights, owners = self.entries_of(rows)
             lengths = self.lengths[rows]
         for i in range(start, stop):
             query = self.query_key(keys, i)
-            products = query.factors[terms] * weights
-            summed = self._by_owner(products) if rows is None else np.bincount(owners, products, len(rows))
-            distances = self._from_products(query, summed, lengths)
+            products = sums(owners, query.factors[terms] * weights, len(lengths))
+            distances = self._from_products(query, products, lengths)
             error = TOLERANCE * (query.squares + lengths) + LEAST if self.scorer == "distance" else 0.0
             yield query, Bounds(distances - error, distances + error)
 
     def distances(self, query: TermQuery, rows: Ids) -> Distances:
         terms, weights, owners = self.entries_of(rows)
         if self.scorer != "distance":
-            products = np.bincount(owners, query.factors[terms] * weights, len(rows))
+            products = sums(owners, query.factors[terms] * weights, len(rows))
             return self._from_products(query, products, self.lengths[rows])
         asked = np.zeros(self.n_terms)
         asked[query.terms] = 1
         importance, values = self.importance[terms].astype(np.float64), query.values[terms]
-        total = np.bincount(owners, importance * (values - weights) * (values - weights), len(rows))
-        matched = np.bincount(owners, asked[terms], len(rows))
-        matched_squares = np.bincount(owners, importance * values * values, len(rows))
+        total = sums(owners, importance * (values - weights) * (values - weights), len(rows))
+        matched = sums(owners, asked[terms], len(rows))
+        matched_squares = sums(owners, importance * values * values, len(rows))
         # The features that only the query has.
         return total + np.where(matched < query.features, np.maximum(query.squares - matched_squares, LEAST), 0.0)
 
@@ -307,13 +311,6 @@ class TermKeys(FlatKeys[TermQuery]):
         at = np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - ends + lengths, lengths)
         return at, owners
 
-    def _by_owner(self, values: Distances) -> Distances:
-        """The sums by row of a value for each entry, in order of entries."""
-        return np.bincount(self.owners[: self.used], values, self.n)[: self.n]
-
-    def _squared_lengths(self, importance: NDArray[np.float32], weights: NDArray[np.float32]) -> float:
-        return _sum(importance.astype(np.float64) * weights * weights)
-
     # ---- state
 
     def nbytes(self) -> tuple[int, int, int]:
@@ -393,6 +390,11 @@ def _entries(keys: KeyBatch, i: int) -> tuple[NDArray[np.int32], NDArray[np.floa
     return features[here], weights[here]
 
 
-def _sum(values: Distances) -> float:
+def sums(owners: Ids, values: Distances, n: int) -> Distances:
+    """The sums of the values of each of n owners, in order, so that equal keys get equal sums."""
+    return np.asarray(np.bincount(owners, values, n)[:n], np.float64)
+
+
+def _total(values: Distances) -> float:
     """The sum, in order."""
     return float(values.cumsum()[-1]) if len(values) else 0.0

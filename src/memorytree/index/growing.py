@@ -64,7 +64,7 @@ class GrowingIndex(Index):
     # ---- writing
 
     def insert(self, keys: KeyBatch, ids: Ids, start: int, stop: int) -> InsertResult:
-        """As in `Index`. Replacing the flat index is a rebuild, so it is left to the caller, before the row that needs it."""
+        """As in `Index`. Replacing the flat index is a rebuild, left to the caller before the row that needs it."""
         evicted: list[tuple[int, int]] = []
         while self.flat is not None and start < stop:
             room = self._limit - len(self.flat)

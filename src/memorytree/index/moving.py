@@ -1,7 +1,8 @@
 """Move the memories of a flat index into an index of compiled kernels.
 
-They are inserted in the order of their rows. Ids, the next id, labels, the order of use and what rewards have taught of terms
-carry over, through the interface of every index as far as it goes.
+They are inserted in the order of their rows. Ids, the next id, labels, the order of use, and what rewards have taught of
+terms carry over, through the interface of every index as far as it goes. Steps that would change nothing are left out,
+because each of them uses kernels that may have to be compiled.
 """
 
 from __future__ import annotations
@@ -13,26 +14,34 @@ from memorytree.index.base import Index, RewardBatch, blank_decisions
 from memorytree.index.flat import FlatIndex
 from memorytree.index.flat_terms import TermKeys
 from memorytree.index.single import insert_all
+from memorytree.results import NO_ID
 
 
 def move_memories(flat: FlatIndex, larger: Index) -> None:
-    """Move all memories into an empty index.
-
-    A first memory that has every feature, and is removed again, gives features the numbers that they have in the flat index,
-    and settles the next id.
-    """
-    first = np.array([flat.next_id - 1])
-    insert_all(larger, flat.keys.every_feature(), first, 0, 1)
-    larger.remove(first.item())
+    """Move all memories into an empty index."""
     ids, order = flat.stored_ids().copy(), flat.order_of_use()
-    keys = flat.keys.rows_as_batch(np.arange(len(ids)))
-    insert_all(larger, keys, ids, 0, len(ids))
-    larger.set_labels(ids, flat.labels[: len(ids)].copy())
-    # One hit for each query teaches nothing, but marks the hit as used.
-    in_order, rewards = ids[order][:, None], np.ones((len(ids), 1))
-    larger.reward(RewardBatch(flat.keys.rows_as_batch(order), in_order, rewards, blank_decisions(len(ids))))
-    if isinstance(flat.keys, TermKeys):
+    _reserve_numbers(flat, larger)
+    insert_all(larger, flat.keys.rows_as_batch(np.arange(len(ids))), ids, 0, len(ids))
+    labels = flat.labels[: len(ids)].copy()
+    if np.any(labels != NO_ID):
+        larger.set_labels(ids, labels)
+    if np.any(order[1:] < order[:-1]):
+        # A single hit with a reward teaches nothing, but is marked as used.
+        rewards, keys = np.ones((len(ids), 1)), flat.keys.rows_as_batch(order)
+        larger.reward(RewardBatch(keys, ids[order][:, None], rewards, blank_decisions(len(ids))))
+    if isinstance(flat.keys, TermKeys) and flat.keys.has_learned():
         _move_learned(flat.keys, larger)
+
+
+def _reserve_numbers(flat: FlatIndex, larger: Index) -> None:
+    """Give features the numbers that they have in the flat index, and settle the next id.
+
+    A memory with every feature and the last id that was given is stored, and removed again.
+    """
+    last = flat.next_id - 1
+    if flat.sparse or last not in flat.rows:
+        insert_all(larger, flat.keys.every_feature(), np.array([last]), 0, 1)
+        larger.remove(last)
 
 
 def _move_learned(keys: TermKeys, larger: Index) -> None:

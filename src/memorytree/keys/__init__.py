@@ -25,8 +25,17 @@ UserKey: TypeAlias = Any
 """A key in the form in which users give keys, which depends on their kind."""
 
 __all__ = [
-    "AnyKeys", "DenseKeys", "EncodedKey", "Keys", "NamedKeys", "SparseKeys", "KeyRows", "UserKey", "is_scipy_sparse",
-    "keys_for", "make_keys",
+    "AnyKeys",
+    "DenseKeys",
+    "EncodedKey",
+    "KeyRows",
+    "Keys",
+    "NamedKeys",
+    "SparseKeys",
+    "UserKey",
+    "is_scipy_sparse",
+    "keys_for",
+    "make_keys",
 ]  # fmt: skip
 
 

@@ -101,8 +101,10 @@ class Keys(ABC, Generic[B, E, EM]):
 
 
 def is_scipy_sparse(x: object) -> bool:
-    """Whether x is a sparse matrix or array of SciPy. There is none before `scipy.sparse` is imported, which takes a fifth of
-    a second, so this function does not import it."""
+    """Whether x is a sparse matrix or array of SciPy.
+
+    There is none before `scipy.sparse` is imported, which takes a fifth of a second; so it is not imported here.
+    """
     sparse = sys.modules.get("scipy.sparse")
     return sparse is not None and bool(sparse.issparse(x))
 

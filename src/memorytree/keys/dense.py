@@ -29,7 +29,7 @@ class DenseKeys(Keys[Matrix, Matrix, Matrix]):
 
     def one(self, x: object, adding: bool = False) -> Matrix:
         if isinstance(x, np.ndarray) and x.dtype is _FLOAT32 and x.shape == self._shape:
-            row = np.array(x[None])  # the usual case
+            row: Matrix = x[None].copy()  # the usual case
         else:
             x = as_numbers(x)
             if x.ndim == 1 and x.shape != self._shape:

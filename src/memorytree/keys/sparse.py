@@ -85,7 +85,8 @@ class SparseKeys(Keys[SparseBatch, SparseBatch, SparseBatch]):
             self._check_columns(X.features)
             if X.is_canonical:
                 check_weights(X.weights, "a key")
-                return (X.bounds, X.features, X.weights), len(X)
+                # Kernels are compiled for arrays that can be written to, as those of SciPy are.
+                return (X.bounds, np.require(X.features, requirements="W"), np.require(X.weights, requirements="W")), len(X)
             X = X.to_scipy()
         if not is_scipy_sparse(X):
             raise InvalidKey(f"this tree holds sparse keys (rows of a scipy matrix), not {type(X).__name__}")
