@@ -122,8 +122,8 @@ def expand(keys: TermKeys, row: int, features: NDArray[np.int32], weights: NDArr
             continue
         before = added.get(feature, np.float32(0))
         added[feature] = before + rate * (reward32 * weight - before)
-    kept = {feature: weight for feature, weight in added.items() if weight >= LEAST_ADDED}
-    names = np.concatenate([stored[:given], np.array(list(kept), np.int32)])
-    keys.write(
-        row, keys.numbered(names), np.concatenate([stored_weights[:given], np.array(list(kept.values()), np.float32)])
-    )
+    # Also terms that are too light get a number, and can be learned as terms of queries.
+    terms = keys.numbered(np.array([*stored[:given].tolist(), *added], np.int32))
+    values = np.concatenate([stored_weights[:given], np.array(list(added.values()), np.float32)])
+    kept = (np.arange(len(terms)) < given) | (values >= LEAST_ADDED)
+    keys.write(row, terms[kept], values[kept])
