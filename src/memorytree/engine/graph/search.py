@@ -142,6 +142,39 @@ def offer_batch(tree, query, goal, mask, work, count, sizes):
 
 
 @helper
+def start_search(tree, query, goal, mask, work):
+    """Begin with the memories of the leaf that the tree routes the query to; returns (size of the pool, of the hits)."""
+    work.visited[:] = 0
+    starts = blank(STARTS, np.int64)
+    count = collect_starts(tree, query.x, starts)
+    for i in range(count):
+        is_new(work.visited, starts[i])
+    first = Workspace(work.pool, work.hits, work.visited, starts)
+    sizes, _ = offer_batch(tree, query, goal, mask, first, count, (np.int64(0), np.int64(0)))
+    return sizes
+
+
+@helper
+def next_to_expand(pool, at, size):
+    """Return the first place from `at` on whose candidate was not expanded, or `size`."""
+    while at < size and pool[at] & EXPANDED:
+        at += 1
+    return at
+
+
+@helper
+def expand(tree, query, goal, mask, work, at, sizes):
+    """Look at the neighbours of the candidate at a place of the pool; returns what `offer_batch` returns."""
+    pool = work.pool
+    row = row_in(pool[at])
+    pool[at] |= EXPANDED
+    count = collect_neighbours(tree, work.visited, row, work.batch)
+    if at + 1 < sizes[0]:
+        prefetch_links(tree.neighbours, row_in(pool[at + 1]))  # most likely the next to be expanded
+    return offer_batch(tree, query, goal, mask, work, count, sizes)
+
+
+@helper
 def search_graph(tree, query, goal, mask, work):
     """Find the memories nearest to a query; returns how many places of the pool and of the hits are filled.
 
@@ -152,29 +185,13 @@ def search_graph(tree, query, goal, mask, work):
         mask: uint8 (rows,), not 0 for rows that are allowed; not read if the workspace has no places for hits.
         work: a `Workspace`; its pool and hits receive the candidates.
     """
-    pool, batch, visited = work.pool, work.batch, work.visited
-    visited[:] = 0
-    starts = blank(STARTS, np.int64)
-    count = collect_starts(tree, query.x, starts)
-    for i in range(count):
-        is_new(visited, starts[i])
-    sizes, _ = offer_batch(
-        tree, query, goal, mask, Workspace(pool, work.hits, visited, starts), count, (np.int64(0), np.int64(0))
-    )
-    at = np.int64(0)
+    sizes = start_search(tree, query, goal, mask, work)
+    at = next_to_expand(work.pool, np.int64(0), sizes[0])
     while at < sizes[0]:
-        if pool[at] & EXPANDED:
-            at += 1
-            continue
-        if at >= goal.certain and distance_in(pool[at]) > furthest_of_use(goal, pool, sizes[0], work.hits, sizes[1]):
+        if at >= goal.certain and distance_in(work.pool[at]) > furthest_of_use(goal, work.pool, sizes[0], work.hits, sizes[1]):
             break
-        row = row_in(pool[at])
-        pool[at] |= EXPANDED
-        count = collect_neighbours(tree, visited, row, batch)
-        if at + 1 < sizes[0]:
-            prefetch_links(tree.neighbours, row_in(pool[at + 1]))  # most likely the next to be expanded
-        sizes, foremost = offer_batch(tree, query, goal, mask, work, count, sizes)
-        at = min(at + 1, foremost)
+        sizes, foremost = expand(tree, query, goal, mask, work, at, sizes)
+        at = next_to_expand(work.pool, min(at + 1, foremost), sizes[0])
     return sizes
 
 
