@@ -83,7 +83,7 @@ class GraphRouting:
     flat: int = FLAT
 
     def __post_init__(self) -> None:
-        check_int("neighbours", self.neighbours, 4, 2**8)
+        check_int("neighbours", self.neighbours, 8, 2**8)
         check_int("flat", self.flat, 0)
 
 
