@@ -5,7 +5,6 @@ import sys
 
 import numpy as np
 import pytest
-import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -213,7 +212,9 @@ def test_damaged_state_of_terms_is_refused():
 # ---- options, and what is not imported
 
 
-@pytest.mark.parametrize("options", [{"trees": 2}, {"scorer": "metric"}, {"scorer": "linear"}, {"scorer": lambda x, k, f: k}])
+@pytest.mark.parametrize(
+    "options", [{"trees": 2}, {"scorer": "metric"}, {"scorer": "linear"}, {"scorer": lambda x, k, f: k}]
+)
 def test_other_scorers_and_several_trees_are_refused(options):
     with pytest.raises(InvalidOption, match="flat"):
         MemoryTree(routing="flat", **options)
@@ -279,7 +280,9 @@ HEAVY = ("numba", "scipy.sparse", "sklearn", "matplotlib")
 
 @pytest.mark.parametrize("name", FIRST_LINES)
 def test_first_operations_import_nothing_heavy(name):
-    survives(f"{FIRST_LINES[name]}\nimport sys\nloaded = [name for name in {HEAVY} if name in sys.modules]\nassert not loaded, loaded")
+    survives(
+        f"{FIRST_LINES[name]}\nimport sys\nloaded = [name for name in {HEAVY} if name in sys.modules]\nassert not loaded, loaded"
+    )
 
 
 def test_package_imports_no_library():
