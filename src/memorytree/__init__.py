@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ConflictingReward", "DamagedFile", "DamagedStore", "FlatRouting", "GraphRouting", "Hit", "HitMatrix", "Hits",
-    "InvalidKey", "InvalidOption", "InvalidReceipt", "InvalidReward", "LinearScorer", "MemoryStore", "MemoryTree", "MemoryTreeError",
-    "PaperRouting", "PrincipalRouting", "Projection", "ReadOnlyStore", "Receipt", "RewardResult", "StoreClosed",
-    "StoreError", "StoreLocked", "TermLists", "TextHit", "TextHits", "TextMemory", "UnknownId", "UnsupportedValue",
-    "ValueModel",
+    "InvalidKey", "InvalidOption", "InvalidReceipt", "InvalidReward", "LinearScorer", "MemoryStore", "MemoryTree",
+    "MemoryTreeError", "PaperRouting", "PrincipalRouting", "Projection", "ReadOnlyStore", "Receipt", "RewardResult",
+    "StoreClosed", "StoreError", "StoreLocked", "TermLists", "TextHit", "TextHits", "TextMemory", "UnknownId",
+    "UnsupportedValue", "ValueModel",
 ]  # fmt: skip
 __version__ = "0.1.0"
 

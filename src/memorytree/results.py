@@ -83,7 +83,11 @@ class Hits(Sequence[Hit]):
     __slots__ = ("_origin", "ids", "scores", "values")
 
     def __init__(
-        self, ids: NDArray[np.int64], values: list[Value], scores: NDArray[np.float32], origin: tuple[AnyKeys | None, Any, Any]
+        self,
+        ids: NDArray[np.int64],
+        values: list[Value],
+        scores: NDArray[np.float32],
+        origin: tuple[AnyKeys | None, Any, Any],
     ):
         self.ids = ids
         self.values = values

@@ -68,7 +68,7 @@ def test_scores_do_not_depend_on_the_row_of_a_key(scorer):
     for shift in range(0, 300, 13):
         tree = MemoryTree(routing="flat", scorer=scorer, seed=0)
         tree.insert_many(np.roll(X, shift, axis=0), range(300), ids=np.roll(np.arange(300), shift))
-        scores.add(tuple(sorted(zip(*(part.tolist() for part in (tree.query(x, 300).ids, tree.query(x, 300).scores))))))
+        scores.add(tuple(sorted((hit.id, hit.score) for hit in tree.query(x, 300))))
     assert len(scores) == 1
 
 
@@ -280,9 +280,8 @@ HEAVY = ("numba", "scipy.sparse", "sklearn", "matplotlib")
 
 @pytest.mark.parametrize("name", FIRST_LINES)
 def test_first_operations_import_nothing_heavy(name):
-    survives(
-        f"{FIRST_LINES[name]}\nimport sys\nloaded = [name for name in {HEAVY} if name in sys.modules]\nassert not loaded, loaded"
-    )
+    loaded = f"loaded = [name for name in {HEAVY} if name in sys.modules]"
+    survives(f"{FIRST_LINES[name]}\nimport sys\n{loaded}\nassert not loaded, loaded")
 
 
 def test_package_imports_no_library():

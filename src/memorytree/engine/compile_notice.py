@@ -25,7 +25,7 @@ class CompileNotice(event.Listener):
 
     def __init__(self, after: float = NOTICE_AFTER):
         self._after = after
-        self._kernels: list[bool] = []  # of the functions being compiled, one for another: whether the first is of this package
+        self._kernels: list[bool] = []  # for each function being compiled, one for another: whether the first is one of ours
         self._timer: threading.Timer | None = None
 
     def on_start(self, event: event.Event) -> None:

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from memorytree.engine import building
 from memorytree.engine.arrays import (
     NODES,
     NONE,
@@ -19,6 +18,7 @@ from memorytree.engine.arrays import (
     code_width,
     max_neighbours,
 )  # fmt: skip
+from memorytree.engine import building
 from memorytree.engine.graph import queries, tuning
 from memorytree.engine.graph.codes import LARGEST
 from memorytree.engine.graph.copies import COPY
@@ -219,7 +219,9 @@ class GraphIndex(TreeIndex):
         validation.require(tuning.are_copies_in_place(self.tree), "copies lie beside the memory with their key in the graph")
 
 
-def make_tree(sparse: bool, dimension: int, settings: Settings, routing: EngineRouting, scorer: EngineScorer) -> TreeIndex:
+def make_tree(
+    sparse: bool, dimension: int, settings: Settings, routing: EngineRouting, scorer: EngineScorer
+) -> TreeIndex:
     """One tree, with a graph if its routing has one."""
     kind = GraphIndex if max_neighbours(routing) else TreeIndex
     return kind(sparse, dimension, settings, routing, scorer)
