@@ -57,11 +57,12 @@ class MemoryTree:
     """A memory that learns, in logarithmic time (Contextual Memory Trees, ICML 2019).
 
     Args:
-        routing: how candidates are found. "principal": a full leaf is split along its main direction, routers then stay.
-            "graph" (dense keys): the same tree, and links between near memories along which a search continues; finds more
-            in less time, insertions take ten times as long. "paper": routers learn from every insertion. "terms" (sparse
-            keys): lists of memories by term, with weights of terms that learn from rewards. "auto": principal for dense
-            keys, terms for sparse ones. An object of `memorytree.config` sets the options of a routing.
+        routing: how candidates are found. "graph" (dense keys): links between near memories, along which a search continues;
+            nearly exact. "terms" (sparse keys): lists of memories by term, with weights of terms that learn from rewards.
+            With a fixed scorer and one tree, both compare a key with every memory up to the first 1,000, without compiled
+            code. "flat": they always do. "principal": a full leaf is split along its main direction, routers then stay.
+            "paper": routers learn from every insertion. "auto": graph for dense keys, terms for sparse ones, principal with
+            several trees or a learned scorer. An object of `memorytree.config` sets the options of a routing.
         scorer: how candidates are ranked. "distance" (the nearest first), "cosine", "tfidf" (sparse keys: terms count by how
             few of the memories have them), "metric" (by a projection that learns from rewards), "values" (by features given
             with the values as well), "linear" (the paper's), or a function (x, keys, features) -> scores.

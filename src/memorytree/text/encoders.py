@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from memorytree.config import TermLists
 from memorytree.errors import InvalidOption
 from memorytree.keys import KeyRows
-from memorytree.text.features import FEATURES_VERSION, feature_names, text_keys
+from memorytree.text.features import FEATURES_VERSION, feature_names, text_features
 
 Encoder = Callable[[list[str]], ArrayLike] | Callable[[str], ArrayLike]
 """A function from a list of texts to as many vectors, or from one text to its vector."""
@@ -74,11 +74,11 @@ class WordKeys(KeyMaker):
 
     def keys(self, texts: list[str]) -> KeyRows:
         """One sparse row for each text."""
-        return text_keys(texts)
+        return text_features(texts)
 
     def key(self, text: str) -> KeyRows:
         """The key of one text."""
-        return text_keys([text])
+        return text_features([text])
 
     def fingerprint(self) -> Fingerprint:
         """The version of the feature rules."""

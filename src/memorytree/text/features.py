@@ -155,10 +155,10 @@ def text_rows(texts: Iterable[str]) -> scipy.sparse.csr_matrix:
         >>> row.shape[1] == 2**30, row.nnz, round(float(row.max()), 3)
         (True, 10, 1.693)
     """
-    return text_keys(texts).to_scipy()
+    return text_features(texts).to_scipy()
 
 
-def text_keys(texts: Iterable[str]) -> KeyRows:
+def text_features(texts: Iterable[str]) -> KeyRows:
     """The rows that `text_rows` gives, as arrays, so that SciPy is not imported."""
     columns_of_texts = [_columns_of_text(text) for text in texts]
     columns = np.array([column for columns in columns_of_texts for column in columns], np.int64)
