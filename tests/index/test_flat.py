@@ -61,13 +61,14 @@ def test_answers_are_the_best_by_brute_force(scorer, n, d, seed, scale, shift, k
             assert np.array_equal(X[found.ids[i, 0]], x)
 
 
+@pytest.mark.parametrize("kind", KEYS)
 @pytest.mark.parametrize("scorer", SCORERS)
-def test_scores_do_not_depend_on_the_row_of_a_key(scorer):
-    X, x = matrix(300, 37), matrix(1, 37, seed=1)[0]
+def test_scores_do_not_depend_on_the_row_of_a_key(kind, scorer):
+    X, x = matrix(300, 37), keys_of(kind, matrix(1, 37, seed=1))[0]
     scores = set()
     for shift in range(0, 300, 13):
         tree = MemoryTree(routing="flat", scorer=scorer, seed=0)
-        tree.insert_many(np.roll(X, shift, axis=0), range(300), ids=np.roll(np.arange(300), shift))
+        tree.insert_many(keys_of(kind, np.roll(X, shift, axis=0)), range(300), ids=np.roll(np.arange(300), shift))
         scores.add(tuple(sorted((hit.id, hit.score) for hit in tree.query(x, 300))))
     assert len(scores) == 1
 

@@ -19,7 +19,17 @@ from numba.core import event
 from numba.extending import overload
 
 from memorytree.engine.compile_notice import CompileNotice
-from memorytree.engine.numba_private import BYTES_AT_ONCE, HANDLE_TYPE, HELPER_OPTIONS, blank, byte_distance, cache_on_disk, copy_run, prefetch, shift_up
+from memorytree.engine.numba_private import (
+    BYTES_AT_ONCE,
+    HANDLE_TYPE,
+    HELPER_OPTIONS,
+    blank,
+    byte_distance,
+    cache_on_disk,
+    copy_run,
+    prefetch,
+    shift_up,
+)
 
 __all__ = ["BYTES_AT_ONCE", "HANDLE_TYPE", "OPTIONS", "blank", "body_for", "byte_distance", "copy_run", "fast_helper", "helper", "kernel", "prefetch", "shift_up"]
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping
 from copy import copy
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -290,11 +290,10 @@ class FlatIndex(Index):
 def _nearest(bounds: Bounds, k: int) -> Ids:
     """The rows that may be among the k nearest."""
     low, high = bounds
-    if k < len(high):
-        return np.flatnonzero((low <= np.partition(high, k - 1)[k - 1]) & (low < np.inf))
-    return np.flatnonzero(low < np.inf)
+    furthest = np.partition(high, k - 1)[k - 1] if k < len(high) else np.inf
+    return np.flatnonzero(low <= furthest if furthest < np.inf else low < np.inf)
 
 
 def _has_ties(ordered: Distances, k: int) -> bool:
     """Whether an equal distance stands beside one of the k nearest."""
-    return bool(np.any(ordered[1 : k + 1] == ordered[:-1][:k]))
+    return any(distance == next for distance, next in pairwise(ordered[: k + 1].tolist()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import ClassVar, Generic, NamedTuple, Self, TypeVar
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from memorytree.index.base import Array, Ids, KeyBatch, Matrix, Scores
 from memorytree.index.ties import hash_numbers
+from memorytree.keys.base import LARGEST
 from memorytree.results import Outline, OutlineNode
 
 Distances = NDArray[np.float64]
@@ -186,7 +188,7 @@ class DenseKeys(FlatKeys[DenseQuery]):
 
     def query_key(self, keys: KeyBatch, i: int) -> DenseQuery:
         x = np.asarray(keys[i], np.float64)
-        return DenseQuery(x, float(_sum_of_squares(x[None])[0]))
+        return DenseQuery(x, float((x * x).sum()))
 
     def queries(self, keys: KeyBatch, start: int, stop: int, rows: Ids | None) -> Iterator[tuple[DenseQuery, Bounds]]:
         stored = self.matrix[: self.n] if rows is None else self.matrix[rows]
@@ -197,39 +199,44 @@ class DenseKeys(FlatKeys[DenseQuery]):
             for query, product in zip(asked, self._products(asked, stored), strict=True):
                 yield query, self._bounds(query, squares, product)
 
-    @np.errstate(invalid="ignore", over="ignore")  # of queries that are not finite, which callers refuse afterwards
     def _products(self, asked: list[DenseQuery], stored: Matrix) -> Matrix:
         """The products (queries, rows) of scaled queries and keys."""
-        X = np.stack([self._scaled(query) for query in asked]).astype(np.float32)
+        X = np.array([self._scaled(query) for query in asked], np.float32)
         # One query as a vector: BLAS then reads the keys once, without packing them.
         products: Matrix = (stored @ X[0])[None] if len(X) == 1 else X @ stored.T
         return products
 
     def _scaled(self, query: DenseQuery) -> Distances:
-        """The key whose products with stored keys bound the distances."""
+        """The key whose products with stored keys bound the distances; zeros for one that is not valid."""
+        if not self._is_valid(query):
+            return np.zeros(len(query.x))
         if not self.by_angle:
             return query.x
-        return query.x / np.sqrt(query.squares) if query.squares > 0 else query.x
+        return query.x / math.sqrt(query.squares) if query.squares > 0 else query.x
 
-    @np.errstate(invalid="ignore", over="ignore")
+    def _is_valid(self, query: DenseQuery) -> bool:
+        """Whether the key of a query can be finite numbers of at most `LARGEST`."""
+        return query.squares <= len(query.x) * LARGEST**2
+
     def _bounds(self, query: DenseQuery, squares: Distances, products: NDArray[np.float32]) -> Bounds:
         """Bounds of the distances from products in float32, whose error is at most that of d + 1 operations."""
+        if not self._is_valid(query):
+            return Bounds(np.full(len(squares), np.inf), np.full(len(squares), np.inf))
         share = (self.matrix.shape[1] + 16) * ROUNDING
         if self.by_angle:
             lengths = np.sqrt(squares)
             cosines = np.divide(products, lengths, out=np.zeros(len(lengths)), where=lengths > 0)
             error = np.where((lengths > SHORT) | (lengths == 0), share, 3.0)
             return Bounds(1.0 - cosines - error, 1.0 - cosines + error)
-        middle = (query.squares + squares) - 2.0 * products
-        error = share * (query.squares + squares) + SHORT
+        total = query.squares + squares
+        middle, error = total - 2.0 * products, share * total + SHORT
         return Bounds(middle - error, middle + error)
 
     def distances(self, query: DenseQuery, rows: Ids) -> Distances:
         keys = self.matrix[rows].astype(np.float64)
         if not self.by_angle:
             # Rounded as a score is: memories whose scores are equal tie.
-            with np.errstate(over="ignore"):
-                return np.asarray(_sum_of_squares(keys - query.x).astype(np.float32), np.float64)
+            return np.asarray(_sum_of_squares(keys - query.x).astype(np.float32), np.float64)
         lengths = np.sqrt(query.squares * self.squares[rows])
         products = (keys * query.x).sum(axis=1)
         return 1.0 - np.divide(products, lengths, out=np.zeros(len(rows)), where=lengths > 0)

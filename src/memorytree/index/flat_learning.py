@@ -35,15 +35,6 @@ class TermLearning(NamedTuple):
     expansion: float
 
 
-class _Hits(NamedTuple):
-    """The entries of the keys of hits: the term, the weight, the term's weight and the hit of each."""
-
-    terms: Ids
-    weights: NDArray[np.float64]
-    term_weights: NDArray[np.float32]
-    owners: Ids
-
-
 def learn_importances(keys: TermKeys, query: TermQuery, rows: Ids, rewards: NDArray[np.float64]) -> bool:
     """Learn from the rewards of the hits of a query; whether there was anything to learn.
 
@@ -55,26 +46,24 @@ def learn_importances(keys: TermKeys, query: TermQuery, rows: Ids, rewards: NDAr
     """
     if not len(rows) or not rewards.min() < rewards.max() or not query.squares > 0:
         return False
-    terms, weights, owners = keys.entries_of(rows)
-    hits = _Hits(terms, weights, keys.term_weights(terms), owners)
-    unit = np.zeros(len(query.values), np.float32)
-    unit[query.terms] = query.weights / np.sqrt(query.squares)
-    products = np.bincount(owners, hits.term_weights * weights * unit[terms], len(rows))
-    squares = np.bincount(owners, hits.term_weights.astype(np.float64) * weights * weights, len(rows))
-    lengths = np.sqrt(squares)
+    hits = keys.entries.entries(rows)
+    term_weights, owners = keys.term_weights(hits.terms), hits.owners()
+    unit = (query.values / np.sqrt(query.squares)).astype(np.float32)[query.places[hits.terms]]
+    products = hits.sums(term_weights * hits.weights * unit)
+    lengths = np.sqrt(hits.sums(term_weights.astype(np.float64) * hits.weights * hits.weights))
     cosines = np.divide(products, lengths, out=np.zeros(len(rows)), where=lengths > 0)
     pulls = _pulls(cosines, rewards, keys.learning.temperature)
     if not np.abs(pulls).max() >= LEAST_PULL:
         return False
     # With u and v the query and the key at length 1, the derivative of their cosine is u v - cosine (u^2 + v^2) / 2.
     scales = np.divide(1.0, lengths, out=np.zeros(len(rows)), where=lengths > 0)
-    own = (scales[owners] * weights).astype(np.float32)
+    own = (scales[owners] * hits.weights).astype(np.float32)
     across, along = pulls.astype(np.float32), (pulls * cosines / 2).astype(np.float32)
-    changes = hits.term_weights * own * (across[owners] * unit[terms] - along[owners] * own)
-    term_weights = keys.term_weights(query.terms).astype(np.float64)
+    changes = term_weights * own * (across[owners] * unit - along[owners] * own)
+    of_query = keys.term_weights(query.terms).astype(np.float64)
     share = (pulls * cosines).sum() / (2 * query.squares)
-    changes = np.concatenate([changes, -share * term_weights * query.weights * query.weights])
-    touched, places = np.unique(np.concatenate([terms, query.terms]), return_inverse=True)
+    changes = np.concatenate([changes, -share * of_query * query.values[1:] ** 2])
+    touched, places = np.unique(np.concatenate([hits.terms, query.terms]), return_inverse=True)
     _step(keys, touched, np.bincount(places, changes, len(touched)).astype(np.float32))
     keys.measure()
     return True
@@ -111,7 +100,7 @@ def expand(keys: TermKeys, row: int, features: NDArray[np.int32], weights: NDArr
 
     The terms of the key itself stay as they are.
     """
-    given, (bounds, stored, stored_weights) = int(keys.given[row]), keys.first_entries(row)
+    given, (bounds, stored, stored_weights) = int(keys.given[row]), keys.compared(row)
     if reward <= 0 and bounds[1] == given:
         return
     own = set(stored[:given].tolist())

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from memorytree.engine import building
 from memorytree.engine.arrays import (
     NODES,
     NONE,
@@ -18,7 +19,6 @@ from memorytree.engine.arrays import (
     code_width,
     max_neighbours,
 )  # fmt: skip
-from memorytree.engine import building
 from memorytree.engine.graph import queries, tuning
 from memorytree.engine.graph.codes import LARGEST
 from memorytree.engine.graph.copies import COPY

@@ -49,7 +49,7 @@ def _move_learned(keys: TermKeys, larger: Index) -> None:
     state = larger.state_dict()
     state["lists.importance"] = keys.importance[: keys.n_terms].copy()
     state["lists.squares"] = keys.gradients[: keys.n_terms].copy()
-    state["lists.given"] = keys.given[: keys.n].astype(np.int32)
+    state["lists.given"] = keys.given[: len(keys)].astype(np.int32)
     state["lists.counters"][postings.LEARNED] = keys.learned
     larger.load_state_dict(state, trusted=True)
     larger.sweep()
