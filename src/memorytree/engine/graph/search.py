@@ -9,7 +9,20 @@ from collections import namedtuple
 import numpy as np
 
 from memorytree.engine import dispatch
-from memorytree.engine.arrays import COUNT, DIMENSION, EQUAL, LEFT, MEMORIES, NODES, NONE, PARENT, RERANKED, RIGHT, SLOT, START
+from memorytree.engine.arrays import (
+    COUNT,
+    DIMENSION,
+    EQUAL,
+    LEFT,
+    MEMORIES,
+    NODES,
+    NONE,
+    PARENT,
+    RERANKED,
+    RIGHT,
+    SLOT,
+    START,
+)
 from memorytree.engine.dispatch import key_distance
 from memorytree.engine.graph.candidates import EXPANDED, distance_in, insert_candidate, is_new, pack, row_in
 from memorytree.engine.graph.codes import (
@@ -217,7 +230,9 @@ def search_graph(tree, query, goal, mask, work):
     sizes = start_search(tree, query, goal, mask, work)
     at = next_to_expand(work.pool, np.int64(0), sizes[0])
     while at < sizes[0]:
-        if at >= goal.certain and distance_in(work.pool[at]) > furthest_of_use(goal, work.pool, sizes[0], work.hits, sizes[1]):
+        if at >= goal.certain and distance_in(work.pool[at]) > furthest_of_use(
+            goal, work.pool, sizes[0], work.hits, sizes[1]
+        ):
             break
         sizes, foremost = expand(tree, query, goal, mask, work, at, sizes)
         at = next_to_expand(work.pool, min(at + 1, foremost), sizes[0])
