@@ -126,7 +126,7 @@ def is_linked(neighbours, row, other):
 def link_row(tree, row):
     x = tree.keys[tree.rows[row, SLOT]]
     work = make_workspace(tree.neighbours.shape[1], BEAM, LEAVES)
-    no_rows, no_distances = work.batch[:0], work.batch_distances[:0]
+    no_rows, no_distances = work.batch.rows[:0], work.batch.distances[:0]
     size, _ = greedy_search(tree, Query(x, x, no_rows, np.int64(BEAM), row), work, Best(no_rows, no_distances))
     link_candidates(tree, row, work, size)
 
@@ -135,7 +135,7 @@ def link_row(tree, row):
 def link_candidates(tree, row, work, size):
     """Link a memory to those of its nearest candidates that lie in different directions."""
     neighbours, link_distances, keys = tree.neighbours, tree.link_distances, tree.keys
-    candidates, distances, slots = work.candidates, work.candidate_distances, work.batch_slots
+    candidates, distances, slots = work.candidates.rows, work.candidates.distances, work.batch.slots
     width = neighbours.shape[1]
     for i in range(size):
         candidates[i] >>= 1
