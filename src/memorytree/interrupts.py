@@ -4,7 +4,7 @@ A write of a tree has several steps between which the tree is inconsistent, and 
 them. Only the main thread is interrupted, so only the main thread defers.
 
 The functions of the public `signal` module convert each handler to an enum and back; the C functions below them do not. The
-pair `getsignal`, `signal` takes 0.2 µs with the C functions and 5 µs with the public ones, against 10 µs for an insert. With
+pair `getsignal`, `signal` takes 0.2 µs with the C functions and 5 µs with the public ones, against 6 µs for an insert. With
 the environment variable MEMORYTREE_PUBLIC_SIGNALS set, or where Python has no module `_signal`, the public ones are used.
 """
 
