@@ -39,6 +39,7 @@ __all__ = [
     "copy_run",
     "fast_helper",
     "helper",
+    "inlined",
     "kernel",
     "prefetch",
     "shift_up",
@@ -58,6 +59,14 @@ def kernel(function: Callable) -> Callable:
 def helper(function: Callable) -> Callable:
     """Compile a function that only compiled code calls; its code is cached as part of the kernels that call it."""
     return njit(**OPTIONS, **HELPER_OPTIONS)(function)
+
+
+def inlined(function: Callable) -> Callable:
+    """Compile a helper into each function that calls it.
+
+    For the loops of a search: an array as an argument is seven words on the stack.
+    """
+    return njit(forceinline=True, **OPTIONS, **HELPER_OPTIONS)(function)
 
 
 def fast_helper(function: Callable) -> Callable:

@@ -93,7 +93,7 @@ class TreeIndex(Index):
     def load_arrays(self, arrays: dict[str, Array]) -> None:
         """Use these arrays as the tree; takes ownership."""
         self.counters = arrays["counters"]
-        scorer = self.scorer if self.linear is None else self.linear.product
+        scorer = self.scorer if self.linear is None else self.linear.arrays
         self.tree = engine_arrays.make(self.sparse, self.settings, self.routing, scorer, arrays)
 
     def __len__(self) -> int:
@@ -293,7 +293,7 @@ class TreeIndex(Index):
     def contributions(self, request: QueryRequest, found: QueryResult) -> list[ScoredHit]:
         if self.linear is not None:
             return contributions.without_parts(found)
-        by_angle = type(self.scorer).__name__ == "Cosine"
+        by_angle = isinstance(self.scorer, Cosine)
         return contributions.of_features(request.keys, found, self.key, by_angle)
 
     def leaf_sizes(self) -> tuple[int, int]:

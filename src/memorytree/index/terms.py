@@ -24,6 +24,7 @@ import numpy as np
 
 from memorytree.config import TermLists
 from memorytree.engine.arrays import Settings
+from memorytree.engine.scorers.distance import Distance
 from memorytree.engine.terms import admission, learning, query, rebuilding, search
 from memorytree.engine.terms import lists as postings
 from memorytree.engine.terms.lists import NO_FEATURE
@@ -188,7 +189,7 @@ class TermIndex(Index):
         return PathReport((), self.keys.path(request).leaf, entries)
 
     def contributions(self, request: QueryRequest, found: QueryResult) -> list[ScoredHit]:
-        by_angle = type(self.keys.scorer).__name__ != "Distance"
+        by_angle = not isinstance(self.keys.scorer, Distance)
         row = contributions.weighted(request.keys, self.weights)
         return contributions.of_features(
             row, found, lambda id: contributions.weighted(self._stored(id), self.weights), by_angle

@@ -20,7 +20,7 @@ from memorytree.errors import DamagedStore
 from memorytree.keys import AnyKeys, make_keys
 from memorytree.locks import ReadersWriterLock
 from memorytree.packing import Value
-from memorytree.receipts import Decision, decision_rows
+from memorytree.receipts import EXPLOITED, decision_rows
 from memorytree.results import NO_ID, RewardResult
 from memorytree.store import snapshots
 from memorytree.store.database import Database
@@ -227,7 +227,7 @@ class StoreState:
             ids[row, : len(receipt.ids)] = receipt.ids
             rewards[row, : len(receipt.ids)] = [given.get(id, np.nan) for id in receipt.ids]
         # A tree that was rebuilt since has other nodes.
-        decisions = [receipt.decision if receipt.version == self.lineage else Decision() for receipt, _ in observations]
+        decisions = [receipt.decision if receipt.version == self.lineage else EXPLOITED for receipt, _ in observations]
         keys = self.keys.from_bytes([receipt.key for receipt, _ in observations])
         return self.tree.reward_queries(keys, ids, rewards, decision_rows(decisions))
 

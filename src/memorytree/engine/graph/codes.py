@@ -13,7 +13,7 @@ import numpy as np
 from memorytree.engine import dispatch
 from memorytree.engine.arrays import CACHE_LINE, DIMENSION, SLOT
 from memorytree.engine.dispatch import code_factor, key_distance
-from memorytree.engine.jit import body_for, byte_distance, helper, prefetch
+from memorytree.engine.jit import body_for, byte_distance, helper, inlined, prefetch
 from memorytree.engine.scorers.cosine import squared_length
 
 LARGEST = 127  # number in a code
@@ -23,7 +23,7 @@ Query = namedtuple("Query", "x code skipped")
 than those of stored keys, so that one from outside their range is compared well."""
 
 
-@helper
+@inlined
 def is_coded(tree):
     """Return whether keys are compared by their codes."""
     return tree.codes.shape[0] > 0
@@ -62,13 +62,13 @@ def largest_in_query(width):
     return min(np.int64(np.sqrt(2.0**31 / width)) - 2 * LARGEST, 2**14)
 
 
-@helper
+@inlined
 def code_distance(codes, row, other_codes, other):
     """Return the squared distance (float32) of two codes, rows of two matrices."""
     return np.float32(byte_distance(codes, row, other_codes, other))
 
 
-@helper
+@inlined
 def distance_to(tree, row, query):
     """Return the distance (float32) between the memory in a row and a query, as the graph measures it."""
     if is_coded(tree):
@@ -76,7 +76,7 @@ def distance_to(tree, row, query):
     return np.float32(max(key_distance(tree, tree.rows[row, SLOT], query.x), 0.0))
 
 
-@helper
+@inlined
 def distance_between(tree, row, other):
     """Return the distance (float32) between the memories in two rows, as the graph measures it."""
     if is_coded(tree):
@@ -84,7 +84,7 @@ def distance_between(tree, row, other):
     return np.float32(max(key_distance(tree, tree.rows[row, SLOT], tree.keys[tree.rows[other, SLOT]]), 0.0))
 
 
-@helper
+@inlined
 def prefetch_code(tree, row):
     """Start loading what `distance_to` reads of a row."""
     if not is_coded(tree):

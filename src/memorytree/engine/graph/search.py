@@ -37,7 +37,7 @@ from memorytree.engine.graph.codes import (
 )  # fmt: skip
 from memorytree.engine.graph.copies import COPY, FIRST, companions, is_companion
 from memorytree.engine.hash_map import row_of_id
-from memorytree.engine.jit import blank, body_for, helper, prefetch
+from memorytree.engine.jit import blank, body_for, helper, inlined, prefetch
 from memorytree.engine.routing import descend
 from memorytree.engine.search import find_path, is_excluded, offer_row, search_beam
 
@@ -131,7 +131,7 @@ def collect_leaf(tree, query, leaf, batch):
     return count
 
 
-@helper
+@inlined
 def collect_neighbours(tree, visited, row, batch):
     """Fill the batch with the neighbours of a row that were not visited yet; returns how many."""
     neighbours = tree.neighbours
@@ -147,7 +147,7 @@ def collect_neighbours(tree, visited, row, batch):
     return count
 
 
-@helper
+@inlined
 def furthest_of_use(goal, pool, size, hits, found):
     """Return the distance above which a candidate is neither expanded nor a hit."""
     if size < max(goal.certain, goal.wanted):
@@ -160,7 +160,7 @@ def furthest_of_use(goal, pool, size, hits, found):
     return max(limit, goal.stretch * (distance_in(hits[goal.wanted - 1]) + goal.slack))
 
 
-@helper
+@inlined
 def offer_batch(tree, query, goal, mask, work, count, sizes):
     """Add the rows of the batch to the candidates; sizes = (in the pool, in the hits).
 
@@ -196,7 +196,7 @@ def start_search(tree, query, goal, mask, work):
     return sizes
 
 
-@helper
+@inlined
 def next_to_expand(pool, at, size):
     """Return the first place from `at` on whose candidate was not expanded, or `size`."""
     while at < size and pool[at] & EXPANDED:
@@ -204,7 +204,7 @@ def next_to_expand(pool, at, size):
     return at
 
 
-@helper
+@inlined
 def expand(tree, query, goal, mask, work, at, sizes):
     """Look at the neighbours of the candidate at a place of the pool; returns what `offer_batch` returns."""
     pool = work.pool
