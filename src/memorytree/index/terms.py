@@ -24,6 +24,7 @@ import numpy as np
 
 from memorytree.config import TermLists
 from memorytree.engine.arrays import Settings
+from memorytree.engine.scorers.distance import Distance
 from memorytree.engine.terms import admission, learning, query, rebuilding, search
 from memorytree.engine.terms import lists as postings
 from memorytree.engine.terms.lists import NO_FEATURE
@@ -43,6 +44,7 @@ from memorytree.index.base import (
     Scores,
     SparseBatch,
     blank_decisions,
+    query_allowed,
     rows_of,
     under,
     with_prefix,
@@ -141,6 +143,8 @@ class TermIndex(Index):
         return self.keys.stored_ids()
 
     def query(self, request: QueryRequest) -> QueryResult:
+        if request.allowed is not None:
+            return query_allowed(self, request)
         n, k = request.stop - request.start, request.k
         ids, scores = np.empty((n, k), np.int64), np.empty((n, k), np.float32)
         decisions = blank_decisions(n if request.explore > 0 else 0)
@@ -185,7 +189,7 @@ class TermIndex(Index):
         return PathReport((), self.keys.path(request).leaf, entries)
 
     def contributions(self, request: QueryRequest, found: QueryResult) -> list[ScoredHit]:
-        by_angle = type(self.keys.scorer).__name__ != "Distance"
+        by_angle = not isinstance(self.keys.scorer, Distance)
         row = contributions.weighted(request.keys, self.weights)
         return contributions.of_features(
             row, found, lambda id: contributions.weighted(self._stored(id), self.weights), by_angle

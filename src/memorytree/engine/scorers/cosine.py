@@ -14,11 +14,6 @@ from memorytree.engine.sparse import key_range
 Cosine = namedtuple("Cosine", "learns")
 
 
-def cosine() -> Cosine:
-    """Return the options of the scorer: there are none."""
-    return Cosine(False)
-
-
 @helper
 def squared_length(x):
     """Return the sum of squares (float64) of a dense key."""

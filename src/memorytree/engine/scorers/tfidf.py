@@ -22,11 +22,6 @@ from memorytree.engine.sparse import key_range
 Tfidf = namedtuple("Tfidf", "learns")
 
 
-def tfidf() -> Tfidf:
-    """Return the options of the scorer: there are none."""
-    return Tfidf(False)
-
-
 @helper
 def rarity(tree, lists, term):
     """Return the rarity of a term among the memories stored now."""
