@@ -4,8 +4,8 @@ In wall-clock time and CPU time of the whole process, with an empty Numba cache 
 `recall` and `reward` on a new store; ten lines of Python with vectors, and with texts; the first example of
 docs/memory-tree.md, with 1,000 memories. None of these compiles anything. Then what the first operations cost that do: the
 insertion of the 1,001st vector, and of the 1,001st text, which make the graph and the term lists. Last, single calls from
-Python with 128 dimensions: CPU time of a call, the least and the median over chunks of 1,000 calls. Targets are compared with
-CPU time: on a machine that does nothing else, wall-clock time is a few hundredths of a second more.
+Python with 128 dimensions: CPU time of a call, the least and the median over chunks of 1,000 calls. Targets are compared
+with CPU time: on a machine that does nothing else, wall-clock time is about the same.
 """
 
 import json

@@ -235,7 +235,7 @@ class FlatIndex(Index):
     def stats(self) -> Stats:
         n = len(self.rows)
         key_bytes, used, allocated = self.keys.nbytes()
-        stats = Stats(memories=n, leaves=min(n, 1), leaf_limit=max(n, 1), largest_leaf=n)
+        stats = Stats(memories=n, leaves=min(n, 1), leaf_limit=max(n, 1), largest_leaf=n, expected_recall=1.0, measured_at=n)
         own = self.ids.itemsize + self.labels.itemsize
         return stats.with_bytes(key_bytes, used + own * n, allocated + own * len(self.ids))
 
