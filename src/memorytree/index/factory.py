@@ -11,9 +11,9 @@ from memorytree.config import FixedScorer, FlatRouting, GraphRouting, Routing, T
 from memorytree.errors import InvalidOption
 from memorytree.index.base import Index
 from memorytree.index.flat import FlatIndex
-from memorytree.index.flat_keys import DenseKeys
 from memorytree.index.flat_learning import TermLearning
-from memorytree.index.flat_terms import TermKeys
+from memorytree.index.flat_terms import FlatTerms
+from memorytree.index.flat_vectors import FlatVectors
 from memorytree.index.growing import GrowingIndex
 
 
@@ -47,10 +47,10 @@ def _make_flat(
     if sparse:
         assert not isinstance(routing, GraphRouting)
         learning = TermLearning(routing.temperature, routing.rate, routing.expansion)
-        return FlatIndex(TermKeys(scorer.name, learning), config.capacity or 0, config.seed)
+        return FlatIndex(FlatTerms(scorer.name, learning), config.capacity or 0, config.seed)
     if scorer.name == "tfidf":
         raise InvalidOption('scorer="tfidf" counts memories by term: it needs sparse keys')
-    return FlatIndex(DenseKeys(dimension, scorer.name == "cosine"), config.capacity or 0, config.seed)
+    return FlatIndex(FlatVectors(dimension, scorer.name == "cosine"), config.capacity or 0, config.seed)
 
 
 def _make_compiled(config: TreeConfig, sparse: bool, dimension: int, routing: Routing) -> Index:

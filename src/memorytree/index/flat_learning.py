@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from memorytree.index.base import Ids
 
 if TYPE_CHECKING:
-    from memorytree.index.flat_terms import TermKeys, TermQuery
+    from memorytree.index.flat_terms import FlatTerms, TermQuery
 
 MAX_IMPORTANCE = np.float32(1e4)
 """Of a term; its inverse is the least importance."""
@@ -35,7 +35,7 @@ class TermLearning(NamedTuple):
     expansion: float
 
 
-def learn_importances(keys: TermKeys, query: TermQuery, rows: Ids, rewards: NDArray[np.float64]) -> bool:
+def learn_importances(keys: FlatTerms, query: TermQuery, rows: Ids, rewards: NDArray[np.float64]) -> bool:
     """Learn from the rewards of the hits of a query; whether there was anything to learn.
 
     Args:
@@ -81,7 +81,7 @@ def _pulls(cosines: NDArray[np.float64], rewards: NDArray[np.float64], temperatu
     return temperature * (strengths / strengths.sum() - rewarded / rewarded.sum())
 
 
-def _step(keys: TermKeys, terms: Ids, gradient: NDArray[np.float32]) -> None:
+def _step(keys: FlatTerms, terms: Ids, gradient: NDArray[np.float32]) -> None:
     """Take one step of Adagrad on the logarithms of importances.
 
     The exponential is replaced by the first three terms of its series; a step down divides by what a step up multiplies by.
@@ -95,7 +95,7 @@ def _step(keys: TermKeys, terms: Ids, gradient: NDArray[np.float32]) -> None:
     keys.importance[terms] = np.clip(moved, 1 / MAX_IMPORTANCE, MAX_IMPORTANCE)
 
 
-def expand(keys: TermKeys, row: int, features: NDArray[np.int32], weights: NDArray[np.float32], reward: float) -> None:
+def expand(keys: FlatTerms, row: int, features: NDArray[np.int32], weights: NDArray[np.float32], reward: float) -> None:
     """Move the added terms of a memory towards the weights of a query times the reward; without a reward they fade.
 
     The terms of the key itself stay as they are.

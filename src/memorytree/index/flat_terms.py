@@ -51,7 +51,7 @@ class TermQuery(NamedTuple):
     learned_squares: float
 
 
-class TermKeys(FlatKeys[TermQuery]):
+class FlatTerms(FlatKeys[TermQuery]):
     """Sparse keys, compared as `TermIndex` compares them.
 
     Args:

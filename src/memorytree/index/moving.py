@@ -12,7 +12,7 @@ import numpy as np
 from memorytree.engine.terms import lists as postings
 from memorytree.index.base import Index, RewardBatch, blank_decisions
 from memorytree.index.flat import FlatIndex
-from memorytree.index.flat_terms import TermKeys
+from memorytree.index.flat_terms import FlatTerms
 from memorytree.index.single import insert_all
 from memorytree.results import NO_ID
 
@@ -29,7 +29,7 @@ def move_memories(flat: FlatIndex, larger: Index) -> None:
         # A single hit with a reward teaches nothing, but is marked as used.
         rewards, keys = np.ones((len(ids), 1)), flat.keys.rows_as_batch(order)
         larger.reward(RewardBatch(keys, ids[order][:, None], rewards, blank_decisions(len(ids))))
-    if isinstance(flat.keys, TermKeys) and flat.keys.has_learned():
+    if isinstance(flat.keys, FlatTerms) and flat.keys.has_learned():
         _move_learned(flat.keys, larger)
 
 
@@ -44,7 +44,7 @@ def _reserve_numbers(flat: FlatIndex, larger: Index) -> None:
         larger.remove(last)
 
 
-def _move_learned(keys: TermKeys, larger: Index) -> None:
+def _move_learned(keys: FlatTerms, larger: Index) -> None:
     """Move what rewards have taught of terms, and enter the memories in the lists that follow from it."""
     state = larger.state_dict()
     state["lists.importance"] = keys.importance[: keys.n_terms].copy()
