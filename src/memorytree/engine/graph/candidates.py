@@ -36,7 +36,7 @@ def distance_in(candidate):
 def insert_candidate(candidates, size, candidate):
     """Insert a candidate into a list of which `size` places are filled; returns (new size, place).
 
-    A full list drops its last candidate. If the list is full of nearer ones or holds the row already, nothing changes and the
+    A full list drops its last candidate. If it is full of nearer ones or holds the row already, nothing changes and the
     place is the length of the array.
     """
     capacity = candidates.shape[0]

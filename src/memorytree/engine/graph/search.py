@@ -57,12 +57,12 @@ batch     int64 (width,), the neighbours to look at next
 """
 
 Goal = namedtuple("Goal", "wanted certain stretch slack")
-"""When a search ends: the squared distances of the candidates left are more than `stretch` times that of the `wanted`-th best,
-which is taken to be larger by `slack`, after at least `certain` expansions."""
+"""When a search ends: after at least `certain` expansions, when the squared distances of the candidates left are more than
+`stretch` times that of the `wanted`-th best, which is taken to be larger by `slack`."""
 
 Effort = namedtuple("Effort", "pool wanted stretch")
-"""How far a query searches: candidates that it keeps, and `wanted` and `stretch` of its goal; a query that asks for more hits
-keeps and wants more."""
+"""How far a query searches: candidates that it keeps, and `wanted` and `stretch` of its goal; a query that asks for more
+hits keeps and wants more."""
 
 WITHOUT_END = np.float32(3e38)
 """The stretch of a search that expands all candidates that it keeps."""
