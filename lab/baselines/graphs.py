@@ -102,7 +102,7 @@ class FaissCodes(GraphSystem):
         import faiss
 
         faiss.omp_set_num_threads(1)
-        coded = faiss.IndexHNSWSQ(keys.shape[1], faiss.ScalarQuantizer.QT_8bit, 16)
+        coded: Any = faiss.index_factory(keys.shape[1], "HNSW16_SQ8")
         coded.hnsw.efConstruction = EF_CONSTRUCTION
         self.coded, self.index = coded, faiss.IndexRefineFlat(coded)
         self.index.k_factor = 2

@@ -55,7 +55,7 @@ RERANKS = (2, 4, 8)
 BY_CODES = 0.997
 """The recall that a scan by codes must reach; otherwise keys are compared by themselves."""
 ALLOWED_SCAN, FEW_ALLOWED = 2**15, 8
-"""Allowed memories are scanned where there are at most so many, or less than this part of all; otherwise links are followed."""
+"""Allowed memories are scanned where there are at most so many, or less than this part; otherwise links are followed."""
 FILTERED_POOL = 2**12
 """Candidates that a search with a filter keeps."""
 MOST_CODED = 2**14
