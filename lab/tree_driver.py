@@ -13,8 +13,9 @@ import scipy.sparse as sp
 
 from lab.datasets import Rows
 from memorytree import MemoryTree
+from memorytree.config import FLAT
 
-WARM_UP_ROWS = 400
+WARM_UP_ROWS = FLAT + 200  # more than are compared without kernels
 COMPACTED_ROWS = 20_000  # of two features: enough insertions for a tree to compact its storage
 
 
@@ -72,8 +73,8 @@ def own_key_error_of(tree: MemoryTree, keys: Rows) -> float:
 
 
 def warm_up(keys: Rows, *, seed: int, beams: Iterable[int] = (1, 4), **settings: Any) -> None:
-    """Compile every kernel that is about to be timed, on a few rows."""
-    keys = keys[:WARM_UP_ROWS]
+    """Compile every kernel that is about to be timed, on a few rows, repeated where there are not enough."""
+    keys = keys[np.arange(WARM_UP_ROWS) % keys.shape[0]]
     tree = filled_tree(keys, seed=seed, **settings)
     row = keys[0]
     tree.insert(row, 0)

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse
 
 import memorytree
-from memorytree import MemoryTree
+from memorytree import GraphRouting, MemoryTree, TermLists
 from memorytree.checks import state_of
 
 ROUTINGS = ("principal", "paper")
@@ -20,9 +20,11 @@ KEYS: dict[str, Callable[[np.ndarray], Any]] = {
     "sparse": scipy.sparse.csr_matrix,
     "named": lambda X: [{f"f{j}": float(w) for j, w in enumerate(row) if w} for row in X],
 }
+# Without the flat beginning, which has tests of its own.
+ROUTING_OPTIONS: dict[str, Any] = {"graph": GraphRouting(flat=0), "terms": TermLists(flat=0)}
 # Indexes that are trees, and all.
 TREES = [*((keys, routing) for keys in KEYS for routing in ROUTINGS), ("dense", "graph")]
-KINDS = [*TREES, ("sparse", "terms"), ("named", "terms")]
+KINDS = [*TREES, ("sparse", "terms"), ("named", "terms"), *((keys, "flat") for keys in KEYS)]
 
 
 def matrix(n: int, d: int = 4, seed: int = 0) -> np.ndarray:
@@ -42,7 +44,7 @@ def key_of(kind: str, x: np.ndarray) -> Any:
 
 def grown(kind: str = "dense", routing: str = "paper", n: int = 100, d: int = 4, **options: Any) -> MemoryTree:
     """A tree with n memories whose values are their ids."""
-    tree = MemoryTree(**{"routing": routing, "seed": 0, **options})
+    tree = MemoryTree(**{"routing": ROUTING_OPTIONS.get(routing, routing), "seed": 0, **options})
     tree.insert_many(keys_of(kind, matrix(n, d)), range(n))
     return tree
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from memorytree.config import (
+        FlatRouting,
         GraphRouting,
         LinearScorer,
         PaperRouting,
@@ -37,16 +38,19 @@ if TYPE_CHECKING:
     from memorytree.tree import MemoryTree
 
 __all__ = [
-    "ConflictingReward", "DamagedFile", "DamagedStore", "GraphRouting", "Hit", "HitMatrix", "Hits", "InvalidKey",
-    "InvalidOption", "InvalidReceipt", "InvalidReward", "LinearScorer", "MemoryStore", "MemoryTree", "MemoryTreeError",
-    "PaperRouting", "PrincipalRouting", "Projection", "ReadOnlyStore", "Receipt", "RewardResult", "StoreClosed",
-    "StoreError", "StoreLocked", "TermLists", "TextHit", "TextHits", "TextMemory", "UnknownId", "UnsupportedValue",
-    "ValueModel",
+    "ConflictingReward", "DamagedFile", "DamagedStore", "FlatRouting", "GraphRouting", "Hit", "HitMatrix", "Hits",
+    "InvalidKey", "InvalidOption", "InvalidReceipt", "InvalidReward", "LinearScorer", "MemoryStore", "MemoryTree",
+    "MemoryTreeError", "PaperRouting", "PrincipalRouting", "Projection", "ReadOnlyStore", "Receipt", "RewardResult",
+    "StoreClosed", "StoreError", "StoreLocked", "TermLists", "TextHit", "TextHits", "TextMemory", "UnknownId",
+    "UnsupportedValue", "ValueModel",
 ]  # fmt: skip
 __version__ = "0.1.0"
 
 _LAZY_MODULES = {
-    "config": ("GraphRouting", "LinearScorer", "PaperRouting", "PrincipalRouting", "Projection", "TermLists", "ValueModel"),
+    "config": (
+        "FlatRouting", "GraphRouting", "LinearScorer", "PaperRouting", "PrincipalRouting", "Projection", "TermLists",
+        "ValueModel",
+    ),
     "errors": (
         "ConflictingReward", "DamagedFile", "DamagedStore", "InvalidKey", "InvalidOption", "InvalidReceipt", "InvalidReward",
         "MemoryTreeError", "ReadOnlyStore", "StoreClosed", "StoreError", "StoreLocked", "UnknownId", "UnsupportedValue",

@@ -14,6 +14,9 @@ from memorytree.arguments import LARGEST_INT, check_fraction, check_int
 from memorytree.errors import InvalidOption
 from memorytree.packing import PlainData, Value
 
+FLAT = 1000
+"""So many memories are compared with every query before they get a graph or term lists."""
+
 
 def _require(holds: bool, message: str, options: object) -> None:
     if not holds:
@@ -66,6 +69,8 @@ class GraphRouting:
 
     Args:
         neighbours: the most links of a memory.
+        flat: up to so many memories are compared with every query instead, without compiled code, where one tree and a fixed
+            scorer are used; 0: never.
 
     Example:
         >>> from memorytree import MemoryTree
@@ -75,9 +80,39 @@ class GraphRouting:
 
     name: ClassVar[str] = "graph"
     neighbours: int = 32
+    flat: int = FLAT
 
     def __post_init__(self) -> None:
         check_int("neighbours", self.neighbours, 8, 2**8)
+        check_int("flat", self.flat, 0)
+
+
+@dataclass(frozen=True)
+class FlatRouting:
+    """No routing, `routing="flat"`: every query is compared with every memory, exactly, without compiled code.
+
+    Sparse keys learn the importance of terms from rewards as term lists do.
+
+    Args:
+        temperature, rate, expansion: as in `TermLists`; for sparse keys.
+
+    Example:
+        >>> from memorytree import MemoryTree
+        >>> MemoryTree(routing=FlatRouting())
+        <MemoryTree: 0 memories, empty keys, routing 'flat'>
+    """
+
+    name: ClassVar[str] = "flat"
+    temperature: float = 20.0
+    rate: float = 0.1
+    expansion: float = 0.0
+
+    def __post_init__(self) -> None:
+        _require(
+            0 < self.temperature < LARGEST_INT and 0 < self.rate < LARGEST_INT and 0 <= self.expansion <= 1,
+            "temperature and rate of flat routing are positive numbers, expansion from 0 to 1",
+            self,
+        )
 
 
 @dataclass(frozen=True)
@@ -93,6 +128,8 @@ class TermLists:
         rate: the step of Adagrad.
         expansion: by which part of the difference the terms that a memory has learned move towards a query that was
             rewarded with 1; 0: memories keep the terms of their keys.
+        flat: up to so many memories are compared with every query instead, without compiled code, where a fixed scorer is
+            used; 0: never.
 
     Example:
         >>> from memorytree import MemoryTree
@@ -108,8 +145,10 @@ class TermLists:
     temperature: float = 20.0
     rate: float = 0.1
     expansion: float = 0.0
+    flat: int = FLAT
 
     def __post_init__(self) -> None:
+        check_int("flat", self.flat, 0)
         positive = (self.breadth, self.reads, self.scored, self.homes, self.temperature, self.rate)
         _require(
             all(0 < value < LARGEST_INT for value in positive)
@@ -224,11 +263,13 @@ class CustomScorer(Protocol):
         """
 
 
-Routing = PaperRouting | PrincipalRouting | GraphRouting | TermLists
+Routing = PaperRouting | PrincipalRouting | GraphRouting | TermLists | FlatRouting
 ScoreFunction = Callable[[Any, Any, "np.ndarray | None"], np.ndarray]
 Scorer = FixedScorer | Projection | ValueModel | LinearScorer | CustomScorer | ScoreFunction
 
-ROUTINGS: dict[str, type[Routing]] = {kind.name: kind for kind in (PrincipalRouting, GraphRouting, TermLists, PaperRouting)}
+ROUTINGS: dict[str, type[Routing]] = {
+    kind.name: kind for kind in (GraphRouting, TermLists, FlatRouting, PrincipalRouting, PaperRouting)
+}
 LEARNED_SCORERS: dict[str, type[Projection | ValueModel | LinearScorer]] = {
     kind.name: kind for kind in (Projection, ValueModel, LinearScorer)
 }
@@ -266,6 +307,8 @@ class TreeConfig:
         check_int("trees", self.trees, 1, MOST_TREES)
         if self.trees > 1 and self.routing_name == "terms":
             raise InvalidOption('routing="terms" has no trees: it needs trees=1')
+        if self.routing_name == "flat" and (self.trees > 1 or self.scorer_name not in FIXED_SCORERS):
+            raise InvalidOption(f'routing="flat" needs trees=1 and one of these scorers: {", ".join(FIXED_SCORERS)}')
         if self.trees > 1 and self.scorer_name not in MERGEABLE:
             raise InvalidOption(f"several trees need one of these scorers: {', '.join(MERGEABLE)}")
         check_fraction("balance", self.balance, 1e-6, 1.0)
@@ -296,8 +339,11 @@ class TreeConfig:
         """
         name = self.routing_name
         if name == "auto":
-            listed = self.scorer_name in MERGEABLE and self.trees == 1
-            name = "principal" if not sparse else "terms" if listed else "paper"
+            listed, fixed = self.scorer_name in MERGEABLE, self.scorer_name in FIXED_SCORERS
+            if sparse:
+                name = "terms" if listed and self.trees == 1 else "paper"
+            else:
+                name = "graph" if fixed and self.trees == 1 else "principal"
         if name == "terms" and not sparse:
             raise InvalidOption('routing="terms" needs sparse keys: scipy rows or mappings {feature: weight}')
         if name == "graph" and sparse:

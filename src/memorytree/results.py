@@ -74,9 +74,11 @@ class QueryOrigin(NamedTuple):
 class Hits(Sequence[Hit]):
     """The memories that fit a key, best first.
 
+    A query makes neither `Hit` objects nor a receipt; they are made when they are asked for.
+
     Attributes:
         ids: (k,) int64.
-        values: a list.
+        values: a list, as they were when the query was answered.
         scores: (k,) float32.
 
     Example:
@@ -90,13 +92,24 @@ class Hits(Sequence[Hit]):
         (0, -0.141, 'exploit')
     """
 
-    __slots__ = ("ids", "origin", "scores", "values")
+    __slots__ = ("_origin", "ids", "scores", "values")
 
-    def __init__(self, ids: NDArray[np.int64], values: list[Value], scores: NDArray[np.float32], origin: QueryOrigin):
+    def __init__(
+        self,
+        ids: NDArray[np.int64],
+        values: list[Value],
+        scores: NDArray[np.float32],
+        origin: tuple[AnyKeys | None, Any, Any],
+    ):
         self.ids = ids
         self.values = values
         self.scores = scores
-        self.origin = origin
+        self._origin = origin
+
+    @property
+    def origin(self) -> QueryOrigin:
+        """The query."""
+        return QueryOrigin(*self._origin)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -119,7 +132,7 @@ class Hits(Sequence[Hit]):
     @property
     def receipt(self) -> Receipt:
         """What `reward` needs of this query, for later or for another process."""
-        keys, encoded, decision = self.origin
+        keys, encoded, decision = self._origin
         return Receipt(b"" if keys is None else keys.to_bytes(encoded), tuple(self.ids.tolist()), decision)
 
 

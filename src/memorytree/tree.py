@@ -58,11 +58,12 @@ class MemoryTree:
     """A memory that learns, in logarithmic time (Contextual Memory Trees, ICML 2019).
 
     Args:
-        routing: how candidates are found. "principal": a full leaf is split along its main direction, routers then stay.
-            "graph" (dense keys): the same tree, and links between near memories along which a search continues; finds more
-            in less time, insertions take ten times as long. "paper": routers learn from every insertion. "terms" (sparse
-            keys): lists of memories by term, with weights of terms that learn from rewards. "auto": principal for dense
-            keys, terms for sparse ones. An object of `memorytree.config` sets the options of a routing.
+        routing: how candidates are found. "graph" (dense keys): links between near memories, along which a search continues;
+            nearly exact. "terms" (sparse keys): lists of memories by term, with weights of terms that learn from rewards.
+            With a fixed scorer and one tree, both compare a key with every memory up to the first 1,000, without compiled
+            code. "flat": they always do. "principal": a full leaf is split along its main direction, routers then stay.
+            "paper": routers learn from every insertion. "auto": graph for dense keys, terms for sparse ones, principal with
+            several trees or a learned scorer. An object of `memorytree.config` sets the options of a routing.
         scorer: how candidates are ranked. "distance" (the nearest first), "cosine", "tfidf" (sparse keys: terms count by how
             few of the memories have them), "metric" (by a projection that learns from rewards), "values" (by features given
             with the values as well), "linear" (the paper's), or a function (x, keys, features) -> scores.
@@ -114,6 +115,7 @@ class MemoryTree:
         self._labels: dict[str | int, int] = {}  # labels as numbers
         self._lock = ReadersWriterLock()
         self._writer = Lock()  # held for the whole of a write, also while readers have the lock in between
+        self._checks_queries = self.config.scorer != "distance"  # distances show whether a key is finite
         self._draw = 0  # numbers explorations; not part of the state
         self._draw_lock = Lock()
 
@@ -809,9 +811,9 @@ class MemoryTree:
         keys = self._keys
         if keys is None or self._index is None:
             keys_for(x).one(x, adding=True)
-            return Hits(np.empty(0, np.int64), [], np.empty(0, np.float32), QueryOrigin(None, None, EXPLOITED))
+            return Hits(np.empty(0, np.int64), [], np.empty(0, np.float32), (None, None, EXPLOITED))
         row = keys.one(x)
-        if self.config.scorer != "distance":
+        if self._checks_queries:
             keys.check(row)
         excluded = base.NONE_EXCLUDED
         if exclude is not None:
@@ -822,17 +824,18 @@ class MemoryTree:
         if allowed is not None:
             request.allowed = arguments.check_allowed(allowed)
         with self._lock.reading():
-            found, scores, decisions = self._index.query(request)
-            ids, scores = found[0], scores[0]
-            if ids.item(k - 1) == NO_ID:
-                filled = int(np.count_nonzero(ids != NO_ID))
-                ids, scores = ids[:filled], scores[:filled]
-            values = [self._values[id] for id in ids.tolist()]
+            result = self._index.query(request)
+            ids, scores = result.ids[0], result.scores[0]
+            found = ids.tolist()
+            if found[-1] == NO_ID:
+                found = [id for id in found if id != NO_ID]
+                ids, scores = ids[: len(found)], scores[: len(found)]
+            values = [self._values[id] for id in found]
         # A key with NaN or infinity has distances that are not finite; reading does no harm, so checking now is enough.
         if not values or not scores.item(0) > -math.inf:
             keys.check(row)
-        decision = Decision(*decisions[0].tolist()) if len(decisions) else EXPLOITED
-        return Hits(ids, values, scores, QueryOrigin(keys, keys.encode(x, row), decision))
+        decision = Decision(*result.decisions[0].tolist()) if explore else EXPLOITED
+        return Hits(ids, values, scores, (keys, keys.encode(x, row), decision))
 
     def check_beam(self, beam: object) -> int | None:
         """Check a beam.

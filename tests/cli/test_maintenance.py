@@ -8,7 +8,7 @@ import memorytree
 @pytest.fixture
 def vectors(run, tmp_path, rng):
     """`run` beside a store of vectors."""
-    with memorytree.open(tmp_path / "vectors", seed=0) as made:
+    with memorytree.open(tmp_path / "vectors", routing="principal", seed=0) as made:
         made.insert_many(rng.normal(size=(300, 8)), range(300))
     return run
 

@@ -1,5 +1,6 @@
 """Encodings and broken pipes."""
 
+import logging
 import sys
 
 import pytest
@@ -54,3 +55,11 @@ def test_missing_streams_are_replaced(monkeypatch):
     with sys.stdin, sys.stdout, sys.stderr:
         assert sys.stdin.read() == ""
         print("not shown")
+
+
+def test_what_the_library_logs_goes_to_standard_error(capsys):
+    logger = logging.getLogger("memorytree")
+    with output.messages_of_library():
+        logger.info("compiling")
+    logger.info("later")
+    assert capsys.readouterr().err == "memorytree: compiling\n"

@@ -12,7 +12,7 @@ import scipy.sparse
 from numba import njit
 from numba.core.runtime import _nrt_python, rtsys
 
-from memorytree import MemoryTree
+from memorytree import GraphRouting, MemoryTree, TermLists
 from memorytree.engine.jit import OPTIONS, helper, kernel
 from memorytree.engine.numba_private import COUNTING, PLAIN
 from tests.engine import plain_answers
@@ -110,15 +110,15 @@ def run_all_operations(X, options):
 @pytest.mark.parametrize(
     ("options", "sparse"),
     [
-        ({}, False),
+        ({"routing": "principal"}, False),
         ({"trees": 2}, False),
-        ({"routing": "graph"}, False),
+        ({"routing": GraphRouting(flat=0)}, False),
         ({"routing": "paper"}, False),
         ({"routing": "paper", "scorer": "linear"}, False),
         ({"scorer": "metric"}, False),
-        ({"capacity": 150}, False),
-        ({}, True),
-        ({"scorer": "tfidf"}, True),
+        ({"routing": "principal", "capacity": 150}, False),
+        ({"routing": TermLists(flat=0)}, True),
+        ({"routing": TermLists(flat=0), "scorer": "tfidf"}, True),
         ({"routing": "paper", "scorer": "cosine"}, True),
         ({"routing": "paper", "scorer": "linear"}, True),
     ],

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
+from memorytree import GraphRouting, TermLists
 from memorytree.engine.arrays import POOL
 from memorytree.serialization import split_arrays
 from memorytree.store import verify
@@ -27,8 +28,9 @@ DIMENSIONS = 4
 KINDS = {
     "paper": {"seed": 5, "routing": "paper", "leaf_factor": 1, "capacity": 60},
     "principal": {"seed": 5, "routing": "principal", "leaf_factor": 1},
-    "graph": {"seed": 5, "routing": "graph", "leaf_factor": 1, "capacity": 80},
-    "terms": {"seed": 5, "routing": "terms"},
+    "graph": {"seed": 5, "routing": GraphRouting(flat=0), "leaf_factor": 1, "capacity": 80},
+    "terms": {"seed": 5, "routing": TermLists(flat=0)},
+    "growing": {"seed": 5, "routing": GraphRouting(flat=25), "leaf_factor": 1},
     "single": {"seed": 5},
 }
 PACE = {"single": 10}  # mostly single insertions, so more operations fit between two kills

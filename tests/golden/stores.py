@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse
 
 import memorytree
+from memorytree import GraphRouting, TermLists
 from tests.golden.recording import plain
 
 N, DIMENSIONS, PROBES = 60, 6, 5
@@ -155,15 +156,19 @@ def close_without_snapshot(store):
 
 
 CASES = {
-    "dense": workload("dense"),
+    "dense": workload("dense", routing="principal"),
+    "dense_flat": workload("dense"),
+    "dense_growing": workload("dense", routing=GraphRouting(flat=50)),
     "dense_paper": workload("dense", routing="paper", leaf_factor=1),
-    "dense_neighbours": workload("dense", routing="graph"),
+    "dense_neighbours": workload("dense", routing=GraphRouting(flat=0)),
     "dense_capacity": workload("dense", routing="paper", capacity=40),
     "dense_metric": workload("dense", scorer="metric"),
     "dense_values": workload("dense", scorer="values"),
-    "sparse_terms": workload("sparse", routing="terms", scorer="cosine"),
+    "sparse_terms": workload("sparse", routing=TermLists(flat=0), scorer="cosine"),
+    "sparse_flat": workload("sparse", scorer="cosine"),
     "sparse_paper": workload("sparse", routing="paper"),
-    "named": workload("named", scorer="tfidf"),
-    "named_capacity": workload("named", routing="terms", capacity=40),
+    "named": workload("named", routing=TermLists(flat=0), scorer="tfidf"),
+    "named_growing": workload("named", routing=TermLists(flat=50), scorer="tfidf"),
+    "named_capacity": workload("named", routing=TermLists(flat=0), capacity=40),
     "forest": workload("dense", trees=3),
 }

@@ -4,7 +4,9 @@ import contextlib
 import json
 import os
 import tempfile
+from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 from zlib import crc32
 
 import numpy as np
@@ -12,6 +14,7 @@ from typer.testing import CliRunner
 
 from memorytree import TextMemory
 from memorytree.cli import app
+from memorytree.text.encoders import WordKeys
 from memorytree.text.features import feature_names, text_rows, words_of
 
 SUBJECTS = ["Ada", "Bob", "Cleo", "The plumber", "Our neighbour", "The old cat", "Grandmother", "Zoë"]
@@ -207,10 +210,24 @@ def neutral(data):
     return {name: value for name, value in data.items() if name not in left_out}
 
 
+def in_lists(case):
+    """A workload whose words are found through term lists from the first text on."""
+    lists = {"routing": replace(WordKeys.store_options["routing"], flat=0)}
+
+    def run():
+        with patch.dict(WordKeys.store_options, lists):
+            return case()
+
+    return run
+
+
 CASES = {
-    "words": lambda: reopened(0),
+    "words": in_lists(lambda: reopened(0)),
+    "words_flat": lambda: reopened(0),
     "vectors": lambda: reopened(1, encoder=encode),
-    "in_memory": in_memory,
+    "in_memory": in_lists(in_memory),
+    "in_memory_flat": in_memory,
     "features": features,
-    "command_line": command_line,
+    "command_line": in_lists(command_line),
+    "command_line_flat": command_line,
 }

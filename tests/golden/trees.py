@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import scipy.sparse
 
-from memorytree import MemoryTree, TermLists
+from memorytree import GraphRouting, MemoryTree, TermLists
 
 N, QUERIES, K = 600, 40, 5
 
@@ -103,10 +103,15 @@ def overlap_scorer(x, keys, features):
     return np.asarray(product.todense() if scipy.sparse.issparse(product) else product).reshape(-1)
 
 
+LISTS, EXPANDED = TermLists(flat=0), TermLists(expansion=0.2, flat=0)
+GROWING = TermLists(expansion=0.2, flat=420)
 CASES = {
-    "dense principal": partial(workload, dense_keys),
-    "dense principal cosine": partial(workload, dense_keys, scorer="cosine"),
-    "dense neighbours": partial(workload, dense_keys, routing="graph"),
+    "dense principal": partial(workload, dense_keys, routing="principal"),
+    "dense principal cosine": partial(workload, dense_keys, routing="principal", scorer="cosine"),
+    "dense neighbours": partial(workload, dense_keys, routing=GraphRouting(flat=0)),
+    "dense flat": partial(workload, dense_keys),
+    "dense flat cosine": partial(workload, dense_keys, scorer="cosine"),
+    "dense growing": partial(workload, dense_keys, routing=GraphRouting(flat=420)),
     "dense paper": partial(workload, dense_keys, routing="paper", center=True),
     "dense paper linear": partial(workload, dense_keys, routing="paper", scorer="linear"),
     "dense metric": partial(workload, dense_keys, scorer="metric"),
@@ -115,18 +120,24 @@ CASES = {
     "dense own scorer": partial(workload, dense_keys, scorer=overlap_scorer, beam=2),
     "dense forest": partial(workload, dense_keys, forest=3),
     "dense forest metric": partial(workload, dense_keys, forest=2, scorer="metric"),
-    "sparse terms": partial(workload, sparse_keys, explore=0.0),
-    "sparse terms tfidf": partial(workload, sparse_keys, explore=0.0, scorer="tfidf"),
-    "sparse terms expansion": partial(workload, sparse_keys, explore=0.0, scorer="cosine", routing=TermLists(expansion=0.2)),
+    "sparse terms": partial(workload, sparse_keys, explore=0.0, routing=LISTS),
+    "sparse terms tfidf": partial(workload, sparse_keys, explore=0.0, scorer="tfidf", routing=LISTS),
+    "sparse flat": partial(workload, sparse_keys, explore=0.0),
+    "sparse flat tfidf": partial(workload, sparse_keys, explore=0.0, scorer="tfidf"),
+    "sparse growing expansion": partial(workload, sparse_keys, explore=0.0, scorer="cosine", routing=GROWING),
+    "sparse terms expansion": partial(workload, sparse_keys, explore=0.0, scorer="cosine", routing=EXPANDED),
     "sparse metric": partial(workload, sparse_keys, explore=0.0, scorer="metric"),
     "sparse values": partial(workload, sparse_keys, explore=0.0, scorer="values", features=True),
     "sparse paper": partial(workload, sparse_keys, routing="paper"),
     "sparse paper linear": partial(workload, sparse_keys, routing="paper", scorer="linear"),
     "sparse principal": partial(workload, sparse_keys, routing="principal"),
     "sparse own scorer": partial(workload, sparse_keys, routing="principal", scorer=overlap_scorer),
-    "named terms": partial(workload, named_keys, explore=0.0),
+    "named terms": partial(workload, named_keys, explore=0.0, routing=LISTS),
+    "named flat": partial(workload, named_keys, explore=0.0),
     "named forest": partial(workload, named_keys, forest=2),
-    "capacity dense": partial(capacity, dense_keys),
+    "capacity dense": partial(capacity, dense_keys, routing="principal"),
+    "capacity flat": partial(capacity, dense_keys),
     "capacity metric": partial(capacity, dense_keys, scorer="metric"),
-    "capacity sparse": partial(capacity, sparse_keys),
+    "capacity sparse": partial(capacity, sparse_keys, routing=LISTS),
+    "capacity flat sparse": partial(capacity, sparse_keys),
 }

@@ -1,10 +1,12 @@
-"""Sparse keys and random operations for the tests of term lists."""
+"""Sparse keys, random operations and a memory tree for the tests of term lists."""
+
+from dataclasses import replace
 
 import numpy as np
 import scipy.sparse
 from hypothesis import strategies as st
 
-from memorytree import MemoryTree
+from memorytree import MemoryTree, TermLists
 
 WEIGHTS = st.sampled_from([-2.0, -1.0, 0.5, 1.0, 1.5, 3.0])
 KEYS = st.dictionaries(st.sampled_from("abcdefgh"), WEIGHTS, max_size=5)
@@ -18,6 +20,17 @@ OPERATIONS = st.one_of(
     st.tuples(st.just("sweep")),
     st.tuples(st.just("refit")),
 )
+
+
+class ListsTree(MemoryTree):
+    """A memory tree whose sparse keys are in term lists from the first one on, without a flat beginning."""
+
+    def __init__(self, *, routing="auto", trees=1, **options):
+        if routing in ("auto", "terms") and trees == 1:
+            routing = TermLists()
+        if isinstance(routing, TermLists):
+            routing = replace(routing, flat=0)
+        super().__init__(routing=routing, trees=trees, **options)
 
 
 def documents(n: int, columns: int = 40, density: float = 0.15, seed: int = 0) -> scipy.sparse.csr_matrix:

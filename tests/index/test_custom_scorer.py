@@ -19,7 +19,7 @@ def minus_distance(x, keys, features):
 @pytest.mark.parametrize("beam", [1, 3])
 def test_function_ranks_the_memories_that_routing_finds(rng, beam):
     keys, queries = rng.normal(size=(300, 6)).astype(np.float32), rng.normal(size=(40, 6)).astype(np.float32)
-    custom, compiled = MemoryTree(scorer=minus_distance, seed=0), MemoryTree(seed=0)
+    custom, compiled = (MemoryTree(routing="principal", scorer=scorer, seed=0) for scorer in (minus_distance, "distance"))
     for tree in (custom, compiled):
         tree.insert_many(keys, range(300))
     a, b = custom.query_many(queries, k=5, beam=beam), compiled.query_many(queries, k=5, beam=beam)

@@ -11,6 +11,8 @@ from memorytree.engine.graph.copies import COPY
 from memorytree.errors import InvalidOption
 from memorytree.results import NO_ID
 
+GRAPH = GraphRouting(flat=0)
+
 
 def clustered(seed, n=2000, n_queries=200, d=24, spread=1.0):
     """(keys, queries) from overlapping clusters."""
@@ -38,7 +40,7 @@ def recall(tree, keys, queries, k=10, scorer="distance", **options):
 
 
 def filled(keys, **options):
-    tree = MemoryTree(**{"routing": "graph", "seed": 0, **options})
+    tree = MemoryTree(**{"routing": GRAPH, "seed": 0, **options})
     tree.insert_many(keys, range(len(keys)))
     return tree
 
@@ -122,7 +124,7 @@ def test_few_memories_are_all_found(n, rng):
 
 def test_memory_built_at_once_is_accurate():
     keys, queries = clustered(1)
-    tree = MemoryTree.build(keys, range(len(keys)), routing="graph", seed=0)
+    tree = MemoryTree.build(keys, range(len(keys)), routing=GRAPH, seed=0)
     tree.check()
     assert recall(tree, keys, queries) > 0.97
 
@@ -195,7 +197,7 @@ def test_one_of_equal_keys_is_in_the_graph(rng):
 
 def test_ties_between_equal_keys_do_not_depend_on_order():
     keys = np.zeros((40, 2), np.float32)
-    one, other = filled(keys), MemoryTree(routing="graph", seed=0)
+    one, other = filled(keys), MemoryTree(routing=GRAPH, seed=0)
     other.insert_many(keys, range(39, -1, -1), ids=np.arange(39, -1, -1))
     assert one.query([0.0, 0.0], 9).ids.tolist() == other.query([0.0, 0.0], 9).ids.tolist()
 
@@ -247,7 +249,7 @@ def test_graph_follows_a_learned_projection(rng):
 def test_links_are_mutual_after_any_operations(data):
     width = data.draw(st.sampled_from([8, 32]))
     capacity = data.draw(st.sampled_from([None, 20]))
-    tree = MemoryTree(routing=GraphRouting(neighbours=width), leaf_factor=1, seed=0, capacity=capacity)
+    tree = MemoryTree(routing=GraphRouting(neighbours=width, flat=0), leaf_factor=1, seed=0, capacity=capacity)
     names = ["insert", "insert", "insert many", "replace", "remove", "reroute", "sweep", "query", "filter"]
     for _ in range(data.draw(st.integers(1, 12))):
         name = data.draw(st.sampled_from(names))
@@ -323,7 +325,7 @@ def test_invalid_recall_is_refused(recall):
 
 
 def test_number_of_neighbours_may_be_a_numpy_integer(tmp_path):
-    tree = filled([[1.0]], routing=GraphRouting(neighbours=np.int64(8)))
+    tree = filled([[1.0]], routing=GraphRouting(neighbours=np.int64(8), flat=0))
     tree.save(tmp_path / "tree")
     assert len(MemoryTree.load(tmp_path / "tree")) == 1
 

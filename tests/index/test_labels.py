@@ -30,9 +30,12 @@ def share_together(tree, labels):
 @pytest.mark.parametrize("seed", range(3))
 def test_labels_keep_memories_together(seed):
     keys, labels = scattered(np.random.default_rng(seed))
-    plain, labelled = MemoryTree.build(keys, labels, seed=0), MemoryTree.build(keys, labels, labels=labels.tolist(), seed=0)
+    plain, labelled = (
+        MemoryTree.build(keys, labels, routing="principal", seed=0),
+        MemoryTree.build(keys, labels, labels=labels.tolist(), routing="principal", seed=0),
+    )
     wrong = np.random.default_rng(seed).permutation(labels)
-    misled = MemoryTree.build(keys, labels, labels=wrong.tolist(), seed=0)
+    misled = MemoryTree.build(keys, labels, labels=wrong.tolist(), routing="principal", seed=0)
     labelled.check()
     assert share_together(labelled, labels) > 1.5 * share_together(plain, labels)
     assert share_together(misled, labels) < 1.2 * share_together(plain, labels)
@@ -43,7 +46,7 @@ def test_labels_keep_memories_together(seed):
 def test_rewards_keep_memories_together_after_refit(seed):
     rng = np.random.default_rng(seed)
     keys, labels = scattered(rng)
-    plain, rewarded, shuffled = (MemoryTree.build(keys, labels, seed=0) for _ in range(3))
+    plain, rewarded, shuffled = (MemoryTree.build(keys, labels, routing="principal", seed=0) for _ in range(3))
     for _ in range(3):
         for tree in (rewarded, shuffled):
             hits = tree.query_many(keys, k=30, beam=20, exclude=np.arange(len(keys))[:, None])
@@ -59,7 +62,7 @@ def test_rewards_keep_memories_together_after_refit(seed):
 
 def test_labels_and_reward_groups_are_saved(tmp_path):
     keys, labels = scattered(np.random.default_rng(0), groups=20)
-    tree = MemoryTree(seed=0)
+    tree = MemoryTree(routing="principal", seed=0)
     tree.insert_many(keys[:200], labels[:200], labels=[f"label {label}" for label in labels[:200]])
     tree.insert(keys[200], 0, label="label 3")
     tree.insert_many(keys[201:], labels[201:])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from memorytree import MemoryTree
+from tests.trees import ROUTING_OPTIONS
 
 N = 20_000
 
@@ -49,7 +50,7 @@ NAMES = ["upwards", "downwards", "inwards", "drifting", "growing"]
 def test_depth_stays_logarithmic_for_every_order_of_keys(name, d, routing):
     X = stream(name, N, d)
     X = X[np.sort(np.unique(X, axis=0, return_index=True)[1])]  # small numbers may repeat in one dimension
-    tree = MemoryTree(routing=routing, seed=0)
+    tree = MemoryTree(routing=ROUTING_OPTIONS.get(routing, routing), seed=0)
     tree.insert_many(X, range(len(X)))
     require_sound(tree, X)
 

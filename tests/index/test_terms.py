@@ -6,7 +6,6 @@ import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memorytree import MemoryTree
 from memorytree.config import TermLists
 from memorytree.engine.terms.lists import FLAGS, LENGTH, PINNED
 from memorytree.errors import InvalidOption
@@ -18,6 +17,9 @@ from tests.index.sparse_keys import (
     list_arrays,
     one_term_per_class,
     reward_own_class,
+)
+from tests.index.sparse_keys import (
+    ListsTree as MemoryTree,
 )
 
 NARROW = TermLists(breadth=1, reads=2, scored=2, homes=2)

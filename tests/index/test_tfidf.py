@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memorytree import MemoryTree
+import memorytree
 from memorytree.config import TermLists
 from memorytree.errors import InvalidOption
 from tests.index.sparse_keys import OPERATIONS, documents, list_arrays
+from tests.index.sparse_keys import ListsTree as MemoryTree
 
 NARROW = TermLists(breadth=1, reads=2, scored=2, homes=2)
 WIDE = TermLists(breadth=1e6, reads=1e6, scored=10**6)
@@ -244,4 +245,4 @@ def test_expansion_refuses_rerankers(scorer):
 def test_tfidf_needs_term_lists(options):
     key = {"a": 1.0} if "trees" in options else [1.0, 2.0]
     with pytest.raises(InvalidOption, match="tfidf"):
-        MemoryTree(scorer="tfidf", **options).insert(key, None)
+        memorytree.MemoryTree(scorer="tfidf", **options).insert(key, None)

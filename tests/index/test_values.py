@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse
 
 from memorytree import MemoryTree
-from memorytree.config import ValueModel
+from memorytree.config import TermLists, ValueModel
 from memorytree.errors import InvalidOption
 from memorytree.learning.value_model import COMPONENT_NAMES
 
@@ -78,7 +78,8 @@ def test_rewards_teach_which_values_are_wanted(form, seed):
 def test_keys_alone_rank_until_rewards_differ(form):
     keys, features = planted(form, 0, 200)
     tree = MemoryTree.build(keys, range(200), features=features, scorer="values", seed=0)
-    plain = MemoryTree.build(keys, range(200), scorer="cosine" if form == "sparse" else "distance", seed=0)
+    routing, scorer = (TermLists(flat=0), "cosine") if form == "sparse" else ("principal", "distance")
+    plain = MemoryTree.build(keys, range(200), routing=routing, scorer=scorer, seed=0)
     _, beam = tree.index.reranker.candidates(tree.index.inner, 5, 1)
     expected = plain.query_many(keys, 5, beam=beam).ids
     hits = tree.query_many(keys, 5)

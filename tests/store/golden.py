@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 import memorytree
+from memorytree import GraphRouting
 from memorytree.store.schema import FORMAT
 from tests.faults.damage import leave_without_closing
 
@@ -61,7 +62,7 @@ def make_named(path: Path) -> None:
 
 def make_neighbours(path: Path) -> None:
     """A graph of neighbours from which one memory was removed, closed in order."""
-    with memorytree.open(path, seed=1, routing="graph") as store:
+    with memorytree.open(path, seed=1, routing=GraphRouting(flat=0)) as store:
         store.insert_many(np.arange(40.0)[:, None] ** 2, range(40))
         store.remove(7)
 

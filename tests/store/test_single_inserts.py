@@ -16,7 +16,7 @@ from memorytree.store import repair, verify
 from memorytree.store.database import Database
 from tests.faults.damage import leave_without_closing
 from tests.store.conftest import reopened
-from tests.trees import KINDS, key_of, keys_of, matrix
+from tests.trees import KINDS, ROUTING_OPTIONS, key_of, keys_of, matrix
 
 KEY = matrix(1)[0]
 
@@ -76,7 +76,7 @@ def test_replay_gives_the_same_tree(left, tmp_path):
 @pytest.mark.parametrize(("kind", "routing"), KINDS)
 def test_single_inserts_equal_a_batch(tmp_path, kind, routing):
     X = np.round(np.abs(matrix(100)), 2)
-    options = {"routing": routing, "seed": 0, "durability": "normal"}
+    options = {"routing": ROUTING_OPTIONS.get(routing, routing), "seed": 0, "durability": "normal"}
     with memorytree.open(tmp_path / "one", **options) as one, memorytree.open(tmp_path / "many", **options) as many:
         for i, x in enumerate(X):
             assert one.insert(key_of(kind, x), i, metadata={"even": i % 2 == 0}) == i

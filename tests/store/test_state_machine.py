@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import memorytree
+from memorytree import GraphRouting
 from memorytree.errors import ConflictingReward, UnknownId
 from tests.faults.damage import leave_without_closing
 from tests.inspected_store import InspectedStore
 
+ROUTINGS = {"graph": GraphRouting(flat=0), "growing": GraphRouting(flat=6)}
 KEYS = st.lists(st.integers(-4, 4), min_size=3, max_size=3)
 VALUES = st.one_of(st.none(), st.integers(-5, 5), st.text(max_size=5), st.binary(max_size=5), st.lists(st.booleans()))
 USERS = st.sampled_from(["ann", "bob", "cleo"])
@@ -24,10 +26,18 @@ USERS = st.sampled_from(["ann", "bob", "cleo"])
 class StoreAgainstDictionary(RuleBasedStateMachine):
     """`self.model` is what the store must hold: id -> (key, value, metadata)."""
 
-    @initialize(capacity=st.sampled_from([None, None, 12]), routing=st.sampled_from(["principal", "graph", "paper"]))
+    @initialize(
+        capacity=st.sampled_from([None, None, 12]), routing=st.sampled_from(["principal", "graph", "growing", "paper"])
+    )
     def begin(self, capacity, routing):
         self.folder = Path(tempfile.mkdtemp())
-        self.options = {"durability": "normal", "seed": 3, "routing": routing, "capacity": capacity, "leaf_factor": 1}
+        self.options = {
+            "durability": "normal",
+            "seed": 3,
+            "routing": ROUTINGS.get(routing, routing),
+            "capacity": capacity,
+            "leaf_factor": 1,
+        }
         self.capacity = capacity
         self.store = InspectedStore(self.folder / "store", **self.options)
         self.twin = memorytree.open(self.folder / "twin", **self.options)  # never closed; the store must stay equal to it

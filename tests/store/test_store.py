@@ -11,7 +11,7 @@ from memorytree.errors import ConflictingReward, InvalidOption, InvalidReceipt
 from memorytree.receipts import Receipt
 from memorytree.store import exists, repair
 from tests.store.conftest import reopened
-from tests.trees import KINDS, key_of, keys_of, matrix
+from tests.trees import KINDS, ROUTING_OPTIONS, key_of, keys_of, matrix
 
 
 def answers(store, keys, **options):
@@ -22,7 +22,9 @@ def answers(store, keys, **options):
 def test_reopened_store_answers_the_same(tmp_path, kind, routing):
     X = np.round(np.abs(matrix(40)), 2)
     keys = [key_of(kind, x) for x in X]
-    with memorytree.open(tmp_path / "store", routing=routing, seed=0, durability="normal") as store:
+    with memorytree.open(
+        tmp_path / "store", routing=ROUTING_OPTIONS.get(routing, routing), seed=0, durability="normal"
+    ) as store:
         store.insert_many(keys_of(kind, X[:30]), range(30), labels=[i % 3 for i in range(30)])
         for key in keys[30:]:
             store.insert(key, "single", metadata={"late": True})

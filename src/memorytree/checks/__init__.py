@@ -15,7 +15,7 @@ import scipy.sparse
 
 from memorytree.checks import answers, batches, contents, state
 from memorytree.checks.kind import Kind, state_of
-from memorytree.config import TermLists
+from memorytree.config import FlatRouting, GraphRouting, TermLists
 from memorytree.tree import MemoryTree
 
 __all__ = ["Kind", "check_index", "contract", "kinds", "state_of"]
@@ -56,11 +56,18 @@ def inner_products(x: Any, keys: Any, features: np.ndarray | None) -> np.ndarray
     return np.asarray(products.todense() if scipy.sparse.issparse(products) else products).reshape(-1)
 
 
+SOON_GROWN = 70
+"""A flat index of so many memories grows during most checks."""
+
 _DENSE: dict[str, dict[str, Any]] = {
     "principal": {"routing": "principal"},
     "principal cosine": {"routing": "principal", "scorer": "cosine"},
-    "graph": {"routing": "graph"},
-    "graph cosine": {"routing": "graph", "scorer": "cosine"},
+    "graph": {"routing": GraphRouting(flat=0)},
+    "graph cosine": {"routing": GraphRouting(flat=0), "scorer": "cosine"},
+    "flat": {"routing": "flat"},
+    "flat cosine": {"routing": "flat", "scorer": "cosine"},
+    "growing": {"routing": GraphRouting(flat=SOON_GROWN)},
+    "growing cosine": {"routing": GraphRouting(flat=SOON_GROWN), "scorer": "cosine"},
     "paper": {"routing": "paper"},
     "paper cosine": {"routing": "paper", "scorer": "cosine"},
     "linear": {"scorer": "linear"},
@@ -80,15 +87,22 @@ _SPARSE: dict[str, dict[str, Any]] = {
     "paper cosine": {"routing": "paper", "scorer": "cosine"},
     "linear": {"scorer": "linear"},
     "custom": {"scorer": inner_products},
-    "terms": {"routing": "terms"},
-    "terms cosine": {"routing": "terms", "scorer": "cosine"},
-    "terms expansion": {"routing": TermLists(expansion=0.1)},
-    "terms tfidf": {"routing": "terms", "scorer": "tfidf"},
+    "terms": {"routing": TermLists(flat=0)},
+    "terms cosine": {"routing": TermLists(flat=0), "scorer": "cosine"},
+    "terms expansion": {"routing": TermLists(expansion=0.1, flat=0)},
+    "terms tfidf": {"routing": TermLists(flat=0), "scorer": "tfidf"},
+    "flat": {"routing": "flat"},
+    "flat cosine": {"routing": "flat", "scorer": "cosine"},
+    "flat expansion": {"routing": FlatRouting(expansion=0.1), "scorer": "cosine"},
+    "flat tfidf": {"routing": "flat", "scorer": "tfidf"},
+    "growing": {"routing": TermLists(flat=SOON_GROWN)},
+    "growing expansion": {"routing": TermLists(expansion=0.1, flat=SOON_GROWN), "scorer": "cosine"},
+    "growing tfidf": {"routing": TermLists(flat=SOON_GROWN), "scorer": "tfidf"},
     "metric": {"scorer": "metric"},
     "values": {"scorer": "values"},
     "3 trees": {"trees": 3, "routing": "principal"},
 }
-_NAMED: dict[str, dict[str, Any]] = {name: _SPARSE[name] for name in ("principal", "paper", "terms")}
+_NAMED: dict[str, dict[str, Any]] = {name: _SPARSE[name] for name in ("principal", "paper", "terms", "flat", "growing")}
 _DEVIATIONS: dict[tuple[str, Any], dict[str, str]] = {
     ("dense", "metric"): {"check_batch_reward": "memories are projected again after all rewards of a batch, not after each"},
     ("sparse", "metric"): {"check_batch_insert": "latent directions are computed once for a batch, at its end"},

@@ -108,8 +108,9 @@ def is_key(kind: Kind, key: Any, x: np.ndarray) -> bool:
 
 
 def explores(tree: MemoryTree) -> bool:
-    """Whether the index has routers or leaves to explore."""
-    return tree.index is not None and isinstance(tree.index.outline(0), OutlineNode)
+    """Whether the index has routers to explore."""
+    outline = None if tree.index is None else tree.index.outline(0)
+    return isinstance(outline, OutlineNode) and not outline.is_leaf
 
 
 def best_ids(tree: MemoryTree, x: Any) -> list[int]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from memorytree.cli import maintenance, recall, remember
 from memorytree.cli.errors import EXIT_CODES, CommandGroup
@@ -29,6 +29,15 @@ PANELS: dict[str, tuple[Callable[..., None], ...]] = {
         maintenance.repair,
     ),
 }
+
+
+def escape(text: str) -> str:
+    """A text in which Rich finds no markup. Importing `rich.markup` for this would take as long as all other imports here.
+
+    >>> print(escape("[bold] or [3]"))
+    \\[bold] or [3]
+    """
+    return re.sub(r"(\[[a-z#/@][^[]*?])", r"\\\1", text)
 
 
 def _paragraphs(text: str | None) -> str:

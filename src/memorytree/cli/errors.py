@@ -11,7 +11,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from memorytree.cli.output import write_message
+from memorytree.cli.output import messages_of_library, write_message
 from memorytree.errors import DamagedFile, MemoryTreeError, StoreError, StoreLocked
 
 SUCCESS, NOT_FOUND, INVALID_INPUT, UNUSABLE_STORE, LOCKED = range(5)
@@ -38,7 +38,7 @@ class CommandGroup(TyperGroup):
         """Run a command."""
         set_encodings()
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), messages_of_library():
                 warnings.showwarning = lambda message, *_: write_message(str(message))
                 result = super().invoke(ctx)
             sys.stdout.flush()  # raises BrokenPipeError here and not when the interpreter exits

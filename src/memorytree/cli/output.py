@@ -3,35 +3,64 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, TextIO
-
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from memorytree.cli.options import format_value
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from memorytree.store.inputs import MetadataValue
 
 WIDTH = 100  # of tables that are not written to a terminal
 
 
-class _Console(Console):
-    """A console that reports a broken pipe as an exception; Rich would exit with a code of its own."""
+def _console() -> Console:
+    """Standard output for Rich, which is imported here because many calls do without it."""
+    from rich.console import Console
 
-    def on_broken_pipe(self) -> None:
-        raise BrokenPipeError
+    class OutputConsole(Console):
+        """A console that reports a broken pipe as an exception; Rich would exit with a code of its own."""
+
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
+    console = OutputConsole(highlight=False)
+    return console if console.is_terminal else OutputConsole(highlight=False, width=WIDTH)
 
 
 def write_message(message: str) -> None:
     """Write a line that is not a result to standard error."""
     print(f"memorytree: {printable(message)}", file=sys.stderr)
+
+
+class _MessageHandler(logging.Handler):
+    """Writes what the library logs as messages."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        write_message(record.getMessage())
+
+
+@contextmanager
+def messages_of_library() -> Iterator[None]:
+    """Write what the library logs at level INFO or above, such as that it is compiling kernels."""
+    logger, handler = logging.getLogger("memorytree"), _MessageHandler()
+    level, propagates = logger.level, logger.propagate
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False  # messages are written once
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+        logger.propagate = propagates
 
 
 def write(text: str) -> None:
@@ -50,21 +79,23 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
     cells = [[printable(str(cell)) for cell in row] for row in rows]
     if not any(row[-1] for row in cells):
         columns, cells = columns[:-1], [row[:-1] for row in cells]
-    console = _Console(highlight=False)
-    if not console.is_terminal:
-        console = _Console(highlight=False, width=WIDTH)
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for column in columns:
         number = column.startswith(">")
         table.add_column(column.lstrip(">"), justify="right" if number else "left", no_wrap=number, overflow="fold")
     for row in cells:
         table.add_row(*map(Text, row))
-    console.print(table)
+    _console().print(table)
 
 
 def write_unwrapped(name: str, text: str) -> None:
     """Write a name and a text on one line without wrapping, so that the text can be copied."""
-    _Console(highlight=False).print(Text.assemble((f"{name} ", "bold"), (text, "dim")), soft_wrap=True)
+    from rich.text import Text
+
+    _console().print(Text.assemble((f"{name} ", "bold"), (text, "dim")), soft_wrap=True)
 
 
 def jsonl_stdout() -> TextIO:
@@ -76,8 +107,11 @@ def jsonl_stdout() -> TextIO:
 
 def status(text: str) -> AbstractContextManager[object]:
     """Show a spinner with a text, if standard error is a terminal."""
-    console = Console(stderr=True)
-    return console.status(text) if console.is_terminal else nullcontext()
+    if not sys.stderr.isatty():
+        return nullcontext()
+    from rich.console import Console
+
+    return Console(stderr=True).status(text)
 
 
 def show_progress() -> bool:

@@ -193,7 +193,7 @@ def explain(
     elif candidates:
         rows = ((one.hit.id, f"{one.hit.score:.3f}", one.hit.value, _format_parts(one.parts)) for one in candidates)
         write_table((">id", ">score", "text", "because of"), rows)
-        write(f"{counted(explanation.n_scored, 'list entry was', 'list entries were')} read")
+        write(f"{counted(explanation.n_scored, 'entry was', 'entries were')} read")
     if not candidates:
         write_message("nothing found")
         raise typer.Exit(1)

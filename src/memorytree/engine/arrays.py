@@ -28,7 +28,6 @@ NONE = -1  # no node, row, slot, id, label or feature
 
 # Columns of `rows`: the slot and leaf of the memory, its neighbours in the order of last use, and its label or NONE.
 SLOT, LEAF, OLDER, NEWER, LABEL, ROW_WIDTH = range(6)
-LINKED = 2**30  # labels from here on are not given by users: they number groups of memories that were rewarded together
 
 # Entries of `counters`. SLOTS are all slots up to the end, ROOMS those that belong to leaves; POOL and POOL_LIVE are the
 # same for the key pool of sparse keys; VERSIONS counts the versions of the mean, INSERTED the keys in it.

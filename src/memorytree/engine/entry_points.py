@@ -13,7 +13,6 @@ from memorytree.engine.arrays import (
     LABEL,
     LEAF,
     LEFT,
-    LINKED,
     MEMORIES,
     NEXT_ID,
     NODES,
@@ -26,6 +25,7 @@ from memorytree.engine.arrays import (
     SLOTS,
     START,
 )  # fmt: skip
+from memorytree.engine.constants import ACTION, AT_NODE, BRANCH, GENERATION_OF_NODE, LINKED, NODE
 from memorytree.engine.dispatch import (
     detach_keys,
     is_tuning_due,
@@ -254,9 +254,9 @@ def reward_rows(tree, X, decisions, ids, rewards, progress, counts):
                     continue
                 if rewards[i, j] > 0:
                     storage.mark_used(tree, ids[i, j])
-                if decisions[i, search.BRANCH] == search.AT_NODE:
-                    node, generation = decisions[i, search.NODE], decisions[i, search.GENERATION_OF_NODE]
-                    right = decisions[i, search.ACTION] == 1
+                if decisions[i, BRANCH] == AT_NODE:
+                    node, generation = decisions[i, NODE], decisions[i, GENERATION_OF_NODE]
+                    right = decisions[i, ACTION] == 1
                     alive = 0 <= node < tree.counters[NODES] and tree.nodes[node, GENERATION] == generation
                     if not alive or tree.nodes[node, LEFT] == NONE:
                         counts[1] += 1

@@ -15,8 +15,10 @@ handles of trees; `engine/numba_private.py` defines them.
 from collections.abc import Callable
 
 from numba import njit
+from numba.core import event
 from numba.extending import overload
 
+from memorytree.engine.compile_notice import CompileNotice
 from memorytree.engine.numba_private import (
     BYTES_AT_ONCE,
     HANDLE_TYPE,
@@ -49,6 +51,8 @@ OPTIONS = {"error_model": "numpy", "nogil": True}
 # Sums may be reordered and multiply-adds fused, as keys and routers are always compared by one shared function. The flags
 # that assume the absence of NaN or infinity are not set.
 FAST_MATH = {"reassoc", "contract", "nsz"}
+
+event.register("numba:compile", CompileNotice())
 
 
 def kernel(function: Callable) -> Callable:

@@ -4,6 +4,7 @@ import numpy as np
 
 from memorytree.engine import dispatch
 from memorytree.engine.arrays import COUNT, GENERATION, LEFT, NONE, PARENT, RIGHT, ROOT, START
+from memorytree.engine.constants import ACTION, AT_LEAF, AT_NODE, BRANCH, GENERATION_OF_NODE, NODE
 from memorytree.engine.dispatch import key_bits, key_distance, router_norm, score
 from memorytree.engine.heap import pop, push
 from memorytree.engine.jit import blank, body_for, helper
@@ -11,11 +12,6 @@ from memorytree.engine.pool import lengthened
 from memorytree.engine.rng import GAMMA, below, mix
 from memorytree.engine.routing import descend, margin
 
-# The branches of Algorithm 2: follow the routers, explore the other side of a node, or draw at random from a leaf.
-EXPLOIT, AT_NODE, AT_LEAF = 0, 1, 2
-# Columns of a decision, which is all that learning needs of how an answer came about: the branch, the node explored, the
-# generation of that node, and the action (1: right).
-BRANCH, NODE, GENERATION_OF_NODE, ACTION, DECISION_WIDTH = range(5)
 FRONTIER = 256  # initial capacity of the heap of nodes still to be searched
 
 

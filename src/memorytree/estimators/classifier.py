@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 
 from memorytree.arguments import check_int
+from memorytree.config import TermLists
 from memorytree.errors import InvalidOption
 from memorytree.estimators import projection
 from memorytree.estimators.arrays import Matrix, extended
@@ -199,6 +200,8 @@ class MemoryTreeClassifier(BaseMemoryClassifier):
         dense = not scipy.sparse.issparse(X)
         options: dict[str, object] = {"scorer": "metric" if dense or self.supervision == "reward" else "cosine"}
         options["trees"] = self.n_trees
+        if not dense and self.n_trees == 1:
+            options["routing"] = TermLists(flat=0)  # the scorer of the estimator is compiled anyway
         self._start_memory(check_random_state(self.random_state), dense, **options)
         self._codec = ClassCodec()
         self._class_of_id = np.full(1024, NO_LABEL, np.int64)

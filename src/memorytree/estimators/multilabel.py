@@ -214,7 +214,7 @@ class MemoryTreeMultilabelClassifier(BaseMemoryClassifier):
         """An empty memory and an empty scorer for rows and labels like these."""
         self._codec = LabelCodec(Y)
         dense = not scipy.sparse.issparse(X)
-        routing = "auto" if dense else TermLists(temperature=TEMPERATURE, homes=HOMES)
+        routing = "auto" if dense else TermLists(temperature=TEMPERATURE, homes=HOMES, flat=0)
         chance = check_random_state(self.random_state)
         self._start_memory(chance, dense, routing=routing, scorer="metric" if dense else "cosine")
         self.label_sets_ = LabelSetTable()

@@ -14,13 +14,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memorytree.engine.arrays import LINKED
-from memorytree.engine.search import BRANCH, DECISION_WIDTH, EXPLOIT
+from memorytree.engine.constants import BRANCH, DECISION_WIDTH, EXPLOIT, LINKED
 from memorytree.results import NO_ID, Outline, PathStep, RewardResult, Stats
 
 Array = NDArray[Any]
@@ -240,7 +239,7 @@ def plan_evictions(
 class Index(ABC):
     """What every index can do. Methods that have a body here have a default that suits most indexes."""
 
-    min_beam: ClassVar[int] = 1
+    min_beam: int = 1
     """The smallest beam of a query."""
     groups_rewards: bool = False
     """Whether `refit` uses labels that are made of memories rewarded together."""

@@ -10,7 +10,7 @@ from typing import Self
 import numpy as np
 
 from memorytree.engine.arrays import LABEL, Settings
-from memorytree.engine.search import BRANCH, EXPLOIT, GENERATION_OF_NODE, NODE
+from memorytree.engine.constants import BRANCH, EXPLOIT, GENERATION_OF_NODE, NODE
 from memorytree.index import contributions
 from memorytree.index.base import (
     Array,

@@ -10,7 +10,7 @@ from typing import Self
 
 import numpy as np
 
-from memorytree.engine.search import AT_LEAF, BRANCH
+from memorytree.engine.constants import AT_LEAF, BRANCH
 from memorytree.index.base import (
     Array,
     Evictions,

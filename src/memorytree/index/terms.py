@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Mapping
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 
@@ -62,7 +62,7 @@ Terms = namedtuple("Terms", "breadth reads scored homes temperature rate expansi
 class TermIndex(Index):
     """Term lists over a table of keys, whose features are terms: numbers without gaps."""
 
-    min_beam: ClassVar[int] = 0
+    min_beam: int = 0
     sparse = True
 
     def __init__(self, settings: Settings, options: TermLists, scorer: FixedEngineScorer):

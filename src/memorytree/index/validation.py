@@ -34,6 +34,7 @@ from memorytree.engine.arrays import (
     USED,
 )  # fmt: skip
 from memorytree.index.base import Array
+from memorytree.index.requirements import require as require
 
 GROWING = ("id_keys", "id_rows")
 """Arrays that building without a counter of what is in use; others without one have a fixed length."""
@@ -133,12 +134,6 @@ def check_arrays(arrays: dict[str, Array], sparse: bool, learns: bool) -> None:
         require(len(arrays["keys"]) == len(arrays["slots"]), "as many keys as slots")
         require(len(arrays["routers"]) == len(nodes), "as many routers as nodes")
         require(not learns or len(arrays["squares"]) == len(nodes), "as many squares as nodes")
-
-
-def require(holds: object, what: str) -> None:
-    """Raise ValueError unless a condition holds."""
-    if not holds:
-        raise ValueError(f"contradictory state: {what}")
 
 
 def _check_nodes(nodes: Array, root: int, free: int, n: int) -> Array:

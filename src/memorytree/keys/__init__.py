@@ -12,13 +12,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-import scipy.sparse
-
 from memorytree.errors import InvalidKey
-from memorytree.keys.base import Keys
+from memorytree.keys.base import Keys, is_scipy_sparse
 from memorytree.keys.dense import DenseKeys, as_numbers
 from memorytree.keys.named import NamedKeys, is_mapping_batch
-from memorytree.keys.sparse import SparseKeys
+from memorytree.keys.sparse import KeyRows, SparseKeys
 
 AnyKeys = Keys[Any, Any, Any]
 EncodedKey: TypeAlias = Any
@@ -26,7 +24,19 @@ EncodedKey: TypeAlias = Any
 UserKey: TypeAlias = Any
 """A key in the form in which users give keys, which depends on their kind."""
 
-__all__ = ["AnyKeys", "DenseKeys", "EncodedKey", "Keys", "NamedKeys", "SparseKeys", "UserKey", "keys_for", "make_keys"]
+__all__ = [
+    "AnyKeys",
+    "DenseKeys",
+    "EncodedKey",
+    "KeyRows",
+    "Keys",
+    "NamedKeys",
+    "SparseKeys",
+    "UserKey",
+    "is_scipy_sparse",
+    "keys_for",
+    "make_keys",
+]  # fmt: skip
 
 
 def keys_for(x: object) -> DenseKeys | SparseKeys | NamedKeys:
@@ -37,7 +47,7 @@ def keys_for(x: object) -> DenseKeys | SparseKeys | NamedKeys:
     """
     if isinstance(x, Mapping) or is_mapping_batch(x):
         return NamedKeys()
-    if scipy.sparse.issparse(x):
+    if isinstance(x, KeyRows) or is_scipy_sparse(x):
         return SparseKeys(x.shape[-1])  # type: ignore[attr-defined]  # scipy has no types
     array = as_numbers(x)
     if array.ndim not in (1, 2) or array.shape[-1] == 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from typing import ClassVar, Generic, TypeVar
 
@@ -97,6 +98,15 @@ class Keys(ABC, Generic[B, E, EM]):
         row = self.one(x)
         self.check(row)
         return self.to_bytes(self.encode(x, row))
+
+
+def is_scipy_sparse(x: object) -> bool:
+    """Whether x is a sparse matrix or array of SciPy.
+
+    There is none before `scipy.sparse` is imported, which takes a fifth of a second; so it is not imported here.
+    """
+    sparse = sys.modules.get("scipy.sparse")
+    return sparse is not None and bool(sparse.issparse(x))
 
 
 def check_weights(weights: NDArray[np.generic], what: str = "key") -> None:

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import NDArray
 
 from memorytree.errors import InvalidKey
-from memorytree.keys.base import SAFE_SUM_OF_SQUARES, Keys, check_weights
+from memorytree.keys.base import SAFE_SUM_OF_SQUARES, Keys, check_weights, is_scipy_sparse
 from memorytree.keys.named import is_mapping_batch
+from memorytree.keys.sparse import KeyRows
 
 _FLOAT32 = np.dtype(np.float32)
 Matrix = NDArray[np.float32]
@@ -29,7 +29,7 @@ class DenseKeys(Keys[Matrix, Matrix, Matrix]):
 
     def one(self, x: object, adding: bool = False) -> Matrix:
         if isinstance(x, np.ndarray) and x.dtype is _FLOAT32 and x.shape == self._shape:
-            row = np.array(x[None])  # the usual case
+            row: Matrix = x[None].copy()  # the usual case
         else:
             x = as_numbers(x)
             if x.ndim == 1 and x.shape != self._shape:
@@ -88,7 +88,7 @@ class DenseKeys(Keys[Matrix, Matrix, Matrix]):
 
 def as_numbers(x: object) -> NDArray[np.generic]:
     """A dense key or batch as an array of real numbers."""
-    if scipy.sparse.issparse(x) or isinstance(x, Mapping) or is_mapping_batch(x):
+    if is_scipy_sparse(x) or isinstance(x, Mapping | KeyRows) or is_mapping_batch(x):
         raise InvalidKey(f"this tree holds dense keys (arrays), not {type(x).__name__}")
     try:
         array = np.asarray(x)

@@ -2,18 +2,68 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import NDArray
 
 from memorytree.errors import InvalidKey
-from memorytree.keys.base import Keys, SparseBatch, check_weights
+from memorytree.keys.base import Keys, SparseBatch, check_weights, is_scipy_sparse
+
+if TYPE_CHECKING:
+    import scipy.sparse
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRows:
+    """Rows of sparse keys as arrays, for code that makes and reads keys without importing SciPy.
+
+    Attributes:
+        bounds: (n + 1,) int64; row i has the entries bounds[i] to bounds[i + 1].
+        features, weights: the column and the number of each entry, int32 and float32.
+        columns: the number of columns.
+    """
+
+    bounds: NDArray[np.int64]
+    features: NDArray[np.int32]
+    weights: NDArray[np.float32]
+    columns: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The number of rows and of columns."""
+        return len(self.bounds) - 1, self.columns
+
+    def __len__(self) -> int:
+        return len(self.bounds) - 1
+
+    def __iter__(self) -> Iterator[KeyRows]:
+        return map(self.__getitem__, range(len(self)))
+
+    def __getitem__(self, i: int) -> KeyRows:
+        """Row i."""
+        here = slice(*self.bounds[i : i + 2])
+        return KeyRows(np.array([0, here.stop - here.start]), self.features[here], self.weights[here], self.columns)
+
+    def to_scipy(self) -> scipy.sparse.csr_matrix:
+        """The rows as a matrix of SciPy."""
+        import scipy.sparse
+
+        return scipy.sparse.csr_matrix((self.weights, self.features, self.bounds), shape=self.shape)
+
+    @property
+    def is_canonical(self) -> bool:
+        """Whether the columns of every row increase, and no number is zero."""
+        increases = np.diff(self.features) > 0
+        ends = self.bounds[1:-1]
+        increases[ends[(ends > 0) & (ends < len(self.features))] - 1] = True
+        return bool(increases.all() and self.weights.all())
 
 
 class SparseKeys(Keys[SparseBatch, SparseBatch, SparseBatch]):
-    """Rows of scipy sparse matrices; a batch, and an encoded key, is (bounds, features, weights)."""
+    """Rows of scipy sparse matrices, or `KeyRows`; a batch, and an encoded key, is (bounds, features, weights)."""
 
     kind: ClassVar[str] = "sparse"
     sparse: ClassVar[bool] = True
@@ -30,11 +80,29 @@ class SparseKeys(Keys[SparseBatch, SparseBatch, SparseBatch]):
         return batch
 
     def batch(self, X: object, adding: bool = False) -> tuple[SparseBatch, int]:
-        if not scipy.sparse.issparse(X):
+        if isinstance(X, KeyRows):
+            self._check_width(X.columns)
+            self._check_columns(X.features)
+            if X.is_canonical:
+                check_weights(X.weights, "a key")
+                # Kernels are compiled for arrays that can be written to, as those of SciPy are.
+                return (X.bounds, np.require(X.features, requirements="W"), np.require(X.weights, requirements="W")), len(X)
+            X = X.to_scipy()
+        if not is_scipy_sparse(X):
             raise InvalidKey(f"this tree holds sparse keys (rows of a scipy matrix), not {type(X).__name__}")
+        return self._scipy_batch(X)
+
+    def _check_width(self, columns: int) -> None:
+        """Raise unless a key has as many columns as those of the tree."""
+        if columns != self.dimension:
+            raise InvalidKey(f"key has {columns} columns, this tree holds {self.dimension}")
+
+    def _scipy_batch(self, X: scipy.sparse.csr_matrix) -> tuple[SparseBatch, int]:
+        """The rows of a matrix of SciPy."""
+        import scipy.sparse
+
         matrix: scipy.sparse.csr_matrix = X
-        if matrix.shape[-1] != self.dimension:
-            raise InvalidKey(f"key has {matrix.shape[-1]} columns, this tree holds {self.dimension}")
+        self._check_width(matrix.shape[-1])
         if matrix.dtype.kind not in "fiub":
             raise InvalidKey(f"a key must hold real numbers, this one has dtype {matrix.dtype}")
         # Checking the canonical format is far quicker than producing it.
@@ -76,7 +144,7 @@ class SparseKeys(Keys[SparseBatch, SparseBatch, SparseBatch]):
     def to_bytes(self, encoded: SparseBatch) -> bytes:
         return encoded[1].tobytes() + encoded[2].tobytes()
 
-    def from_bytes(self, data: list[bytes]) -> scipy.sparse.csr_matrix:
+    def from_bytes(self, data: list[bytes]) -> KeyRows:
         if any(len(key) % 8 for key in data):
             raise InvalidKey("not a sparse key")
         lengths = [len(key) // 8 for key in data]
@@ -85,11 +153,10 @@ class SparseKeys(Keys[SparseBatch, SparseBatch, SparseBatch]):
         features = np.frombuffer(b"".join(half for half, _ in halves), np.int32)
         weights = np.frombuffer(b"".join(half for _, half in halves), np.float32)
         self._check_columns(features)
-        return scipy.sparse.csr_matrix((weights, features, bounds), shape=(len(data), self.dimension))
+        return KeyRows(bounds, features, weights, self.dimension)
 
     def to_user(self, row: SparseBatch) -> scipy.sparse.csr_matrix:
-        _, features, weights = row
-        return scipy.sparse.csr_matrix((weights, features, [0, len(weights)]), shape=(1, self.dimension))
+        return KeyRows(*row, self.dimension).to_scipy()
 
 
 def as_batch(rows: scipy.sparse.csr_matrix) -> SparseBatch:

@@ -17,9 +17,9 @@ from typing import IO, TypeAlias
 
 import msgpack
 import numpy as np
-import scipy.sparse
 
 from memorytree.errors import InvalidOption, StoreError
+from memorytree.keys import KeyRows, is_scipy_sparse
 from memorytree.packing import Value, pack, unpack
 from memorytree.progress import track
 from memorytree.serialization import sync_directory
@@ -120,16 +120,20 @@ def _from_line(line: Json) -> dict[str, Json]:
 def key_batch(keys: list[Key]) -> Key:
     """Single keys as one batch. Raises `InvalidOption` if they are of different kinds."""
     try:
-        return scipy.sparse.vstack(keys, "csr") if scipy.sparse.issparse(keys[0]) else keys
+        if not is_scipy_sparse(keys[0]):
+            return keys
+        import scipy.sparse
+
+        return scipy.sparse.vstack(keys, "csr")
     except (ValueError, TypeError) as error:
         raise InvalidOption(f"the keys are not all of one kind: {error}") from None
 
 
 def _key_to_json(key: Key) -> Json:
     """Dense keys are lists of numbers; sparse ones {"columns": n, "weights": pairs}, named ones {"weights": pairs}."""
-    if scipy.sparse.issparse(key):
-        weights = zip(key.indices.tolist(), key.data.tolist(), strict=True)
-        return {"columns": key.shape[1], "weights": [list(pair) for pair in weights]}
+    if isinstance(key, KeyRows):
+        weights = zip(key.features.tolist(), key.weights.tolist(), strict=True)
+        return {"columns": key.columns, "weights": [list(pair) for pair in weights]}
     return key.tolist() if isinstance(key, np.ndarray) else {"weights": [list(pair) for pair in key.items()]}
 
 
@@ -143,6 +147,8 @@ def _key_from_json(key: Json) -> Key:
     bounds, columns = [0, len(weights)], [column for column, _ in weights]
     if not all(type(column) is int and 0 <= column < key["columns"] for column in columns):
         raise ValueError(f"columns are whole numbers from 0 to {key['columns'] - 1}")
+    import scipy.sparse
+
     data = [weight for _, weight in weights]
     return scipy.sparse.csr_matrix((data, columns, bounds), shape=(1, key["columns"]), dtype=np.float32)
 

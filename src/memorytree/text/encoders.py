@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from typing import ClassVar, cast
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
 from memorytree.config import TermLists
 from memorytree.errors import InvalidOption
-from memorytree.text.features import FEATURES_VERSION, feature_names, text_rows
+from memorytree.keys import KeyRows
+from memorytree.text.features import FEATURES_VERSION, feature_names, text_features
 
 Encoder = Callable[[list[str]], ArrayLike] | Callable[[str], ArrayLike]
 """A function from a list of texts to as many vectors, or from one text to its vector."""
@@ -42,11 +42,11 @@ class KeyMaker(ABC):
     beam: ClassVar[int]
 
     @abstractmethod
-    def keys(self, texts: list[str]) -> NDArray[np.float32] | scipy.sparse.csr_matrix:
+    def keys(self, texts: list[str]) -> NDArray[np.float32] | KeyRows:
         """One row for each text."""
 
     @abstractmethod
-    def key(self, text: str) -> NDArray[np.float32] | scipy.sparse.csr_matrix:
+    def key(self, text: str) -> NDArray[np.float32] | KeyRows:
         """The key of one text."""
 
     @abstractmethod
@@ -72,13 +72,13 @@ class WordKeys(KeyMaker):
     }
     beam = 1
 
-    def keys(self, texts: list[str]) -> scipy.sparse.csr_matrix:
+    def keys(self, texts: list[str]) -> KeyRows:
         """One sparse row for each text."""
-        return text_rows(texts)
+        return text_features(texts)
 
-    def key(self, text: str) -> scipy.sparse.csr_matrix:
+    def key(self, text: str) -> KeyRows:
         """The key of one text."""
-        return text_rows([text])
+        return text_features([text])
 
     def fingerprint(self) -> Fingerprint:
         """The version of the feature rules."""

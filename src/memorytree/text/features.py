@@ -20,9 +20,11 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 import numpy as np
-import scipy.sparse
+
+from memorytree.keys import KeyRows
 
 if TYPE_CHECKING:
+    import scipy.sparse
     from sklearn.pipeline import Pipeline
 
 FEATURES_VERSION = "words, pairs of words, 4-grams; 1"
@@ -153,15 +155,17 @@ def text_rows(texts: Iterable[str]) -> scipy.sparse.csr_matrix:
         >>> row.shape[1] == 2**30, row.nnz, round(float(row.max()), 3)
         (True, 10, 1.693)
     """
+    return text_features(texts).to_scipy()
+
+
+def text_features(texts: Iterable[str]) -> KeyRows:
+    """The rows that `text_rows` gives, as arrays, so that SciPy is not imported."""
     columns_of_texts = [_columns_of_text(text) for text in texts]
     columns = np.array([column for columns in columns_of_texts for column in columns], np.int64)
     cells = np.repeat(np.arange(len(columns_of_texts)), [len(columns) for columns in columns_of_texts]) * COLUMNS + columns
     cells, counts = np.unique(cells, return_counts=True)
     bounds = np.searchsorted(cells, np.arange(len(columns_of_texts) + 1) * COLUMNS)
-    weights = (1 + np.log(counts)).astype(np.float32)
-    index = np.int32 if len(cells) < 2**31 else np.int64  # scipy scans int64 indices to check whether int32 suffices
-    arrays = weights, (cells % COLUMNS).astype(index), bounds.astype(index)
-    return scipy.sparse.csr_matrix(arrays, shape=(len(columns_of_texts), COLUMNS))
+    return KeyRows(bounds, (cells % COLUMNS).astype(np.int32), (1 + np.log(counts)).astype(np.float32), COLUMNS)
 
 
 def text_vectorizer(*, tfidf: bool = True, **options: object) -> Pipeline:
