@@ -30,3 +30,12 @@ def clusters(rows: int, seed: int = 0, tests: int = 1000) -> Dataset:
     """Return this many rows in clusters of about a hundred; the class is the cluster."""
     made = Clusters(max(10, rows // ROWS_A_CLUSTER), seed=seed)
     return Dataset(f"clusters-{rows}", "classes", *made.draw(rows), *made.draw(tests))
+
+
+def embeddings(rows: int, seed: int = 0, dims: int = 96, latent: int = 20) -> np.ndarray:
+    """Return made-up embeddings of unit length: latent dimensions through a random network of two layers, and noise."""
+    rng = np.random.default_rng(seed)
+    first, second = rng.normal(size=(latent, 64)), rng.normal(size=(64, dims))
+    inner = rng.normal(size=(rows, latent)) * np.arange(1, latent + 1) ** -0.5
+    keys = np.tanh(0.7 * inner @ first) @ second + 0.3 * rng.normal(size=(rows, dims))
+    return (keys / np.linalg.norm(keys, axis=1, keepdims=True)).astype(np.float32)

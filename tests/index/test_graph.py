@@ -212,7 +212,7 @@ def test_search_passes_through_excluded_memories():
 
 @pytest.mark.parametrize("part", [0.5, 0.1, 0.01, 0.001])
 def test_filtered_query_finds_the_best_that_are_allowed(part, rng, monkeypatch):
-    monkeypatch.setattr("memorytree.index.graph.ALLOWED_SCAN", 100)
+    monkeypatch.setattr("memorytree.index.graph.ALLOWED_SCAN", 100)  # else all of these would be scanned
     keys, queries = clustered(7, n=6000)
     keys[5000:] = keys[:1000]  # copies, of which some are allowed
     allowed = np.flatnonzero(rng.random(6000) < part)

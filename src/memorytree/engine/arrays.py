@@ -74,7 +74,7 @@ USED = {
 # codes were cut off, how many candidates are compared by their keys for each hit, and the recall measured with each of
 # STRETCHES (0: not measured yet).
 TUNED_AT, LINKED_SINCE, CUT_OFF, RERANKED, RECALLS = range(5)
-STRETCHES = (1.02, 1.05, 1.075, 1.1, 1.15, 1.2, 1.25, 1.3, 1.35, 1.4, 1.5, 1.6, 1.8, 2.1, 2.5, 3.0)
+STRETCHES = (0.7, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.15, 1.2, 1.25, 1.3, 1.35, 1.4, 1.6, 2.0, 3.0)
 """The efforts of a search: by which factor the squared distance of a memory that is expanded may exceed that of the worst
 hit that is wanted."""
 CACHE_LINE = 64  # bytes

@@ -54,9 +54,8 @@ RERANKS = (2, 4, 8)
 """Candidates that are compared by their keys for each hit: the first of these with which codes lose next to nothing."""
 BY_CODES = 0.997
 """The recall that a scan by codes must reach; otherwise keys are compared by themselves."""
-ALLOWED_SCAN, FEW_ALLOWED = 2**12, 64
-"""Allowed memories are scanned where there are at most so many, or more than so many times as many that are not allowed;
-otherwise links are followed."""
+ALLOWED_SCAN, FEW_ALLOWED = 2**15, 8
+"""Allowed memories are scanned where there are at most so many, or less than this part; otherwise links are followed."""
 FILTERED_POOL = 2**12
 """Candidates that a search with a filter keeps."""
 MOST_CODED = 2**14
@@ -166,13 +165,17 @@ class GraphIndex(TreeIndex):
         return pool, tuning.HITS, self.stretch(target)
 
     def stretch(self, recall: float) -> float:
-        """The least effort that was measured to reach a recall, otherwise the largest; 0 for all memories."""
+        """The effort that reaches a recall, on straight lines between those measured; 0 for all memories."""
         if recall >= 1:
             return 0.0
         measured = self.arrays()["graph"][RECALLS:]
-        if not measured[0]:
+        if not self.arrays()["graph"][TUNED_AT]:
             return BEFORE_TUNING
-        return STRETCHES[min(int(np.searchsorted(measured, recall)), len(STRETCHES) - 1)]
+        place = int(np.searchsorted(measured, recall))
+        if place in (0, len(STRETCHES)):
+            return STRETCHES[min(place, len(STRETCHES) - 1)]
+        part = (recall - measured[place - 1]) / (measured[place] - measured[place - 1])
+        return STRETCHES[place - 1] + float(part) * (STRETCHES[place] - STRETCHES[place - 1])
 
     def _allowed(self, ids: Ids) -> tuple[Ids, Array]:
         """The rows of allowed ids, and their mask where links are to be followed; kept until the next write."""
@@ -187,12 +190,10 @@ class GraphIndex(TreeIndex):
         stats = super().stats()
         measured = self.arrays()["graph"]
         links = float((self.arrays()["neighbours"][: len(self)] != NONE).sum() / max(len(self), 1))
-        if not measured[RECALLS]:
+        if not measured[TUNED_AT]:
             return replace(stats, neighbours=links)
-        place = min(int(np.searchsorted(measured[RECALLS:], RECALL)), len(STRETCHES) - 1)
-        return replace(
-            stats, neighbours=links, expected_recall=float(measured[RECALLS + place]), measured_at=int(measured[TUNED_AT])
-        )
+        expected = float(np.clip(RECALL, measured[RECALLS], measured[-1]))
+        return replace(stats, neighbours=links, expected_recall=expected, measured_at=int(measured[TUNED_AT]))
 
     def path(self, request: QueryRequest) -> PathReport:
         report = super().path(request)

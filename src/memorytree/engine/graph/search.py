@@ -42,7 +42,7 @@ from memorytree.engine.routing import descend
 from memorytree.engine.search import find_path, is_excluded, offer_row, search_beam
 
 STARTS = 64  # a search starts with at most so many memories
-CERTAIN = 12  # so many candidates are expanded in any case
+CERTAIN = 4  # so many candidates are expanded in any case
 VISITED, MANY_VISITED = 2**12, 2**14  # places of the table of visited rows: of a narrow search, and of a wide one
 AHEAD = 8  # rows of a scan whose codes are loaded in advance
 FEWEST_RERANKED = 10  # however few hits are asked for, as many candidates are compared by their keys as for so many
