@@ -26,6 +26,7 @@ from memorytree.index.base import (
     Rewards,
     ScoredHit,
     Scores,
+    query_allowed,
     rows_of,
     under,
     with_prefix,
@@ -172,6 +173,8 @@ class RerankedIndex(Index):
         return self.inner.stored_ids()
 
     def query(self, request: QueryRequest) -> QueryResult:
+        if request.allowed is not None:
+            return query_allowed(self, request)
         if not self.reranker.ready():
             return self.inner.query(self._candidate_request(request, request.start, request.stop, request.k))
         parts = []
