@@ -34,7 +34,6 @@ REFINED_SHARE, LEAST_REFINED, LEAST_MIXED = 0.75, 2048, 1024
 SPARSE_REFINEMENTS, DENSE_REFINEMENTS, REWARDED = 1, 2, 32
 ONLINE_ITERATIONS = 3  # passes of the linear weights over a batch of `partial_fit`, or over all rows for a new projection
 TEMPERATURE = 5.0  # of the softmax over memories; high, since label sets agree in degrees
-HOMES = 5  # term lists searched for the heaviest columns of a row: enough candidates for n_neighbors memories
 
 
 class MemoryTreeMultilabelClassifier(BaseMemoryClassifier):
@@ -214,7 +213,7 @@ class MemoryTreeMultilabelClassifier(BaseMemoryClassifier):
         """An empty memory and an empty scorer for rows and labels like these."""
         self._codec = LabelCodec(Y)
         dense = not scipy.sparse.issparse(X)
-        routing = "auto" if dense else TermLists(temperature=TEMPERATURE, homes=HOMES)
+        routing = "auto" if dense else TermLists(temperature=TEMPERATURE)
         chance = check_random_state(self.random_state)
         self._start_memory(chance, dense, routing=routing, scorer="metric" if dense else "cosine")
         self.label_sets_ = LabelSetTable()
