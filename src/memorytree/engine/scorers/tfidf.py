@@ -18,7 +18,7 @@ from memorytree.engine.arrays import MEMORIES, NONE
 from memorytree.engine.hash_map import place_of_term
 from memorytree.engine.jit import body_for, helper
 from memorytree.engine.sparse import key_range
-from memorytree.engine.terms.lists import LEARNED, LENGTH, OWN
+from memorytree.engine.terms.lists import LEARNED, LENGTH, NO_FEATURE, OWN
 
 Tfidf = namedtuple("Tfidf", "learns")
 
@@ -30,8 +30,9 @@ def tfidf() -> Tfidf:
 
 @helper
 def rarity(tree, lists, term):
-    """Return the rarity of a term among the memories stored now."""
-    return np.log(1.0 + tree.counters[MEMORIES] / (lists.lists[term, LENGTH] + 0.5))
+    """Return the rarity of a term among the memories stored now; NO_FEATURE stands for terms that no memory has."""
+    documents = lists.lists[term, LENGTH] if term != NO_FEATURE else 0
+    return np.log(1.0 + tree.counters[MEMORIES] / (documents + 0.5))
 
 
 @body_for(dispatch.term_weight, "tfidf")

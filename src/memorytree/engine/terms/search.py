@@ -25,18 +25,20 @@ SCAN_RATIO = 2
 
 @helper
 def explore_list(tree, terms, chosen, decision, chance):
-    """With probability `explore` replace one of the chosen lists by the next best one; chance is (explore, draw).
+    """With probability `explore` replace one of several chosen lists by the next best one, or leave it out if all are chosen.
 
-    `decision`, int64 (4,), records the term as the explored leaf.
+    `chance` is (explore, draw); `decision`, int64 (4,), records the term as the explored leaf. Returns the lists to read.
     """
     order, number = chosen
     explore, draw = chance
-    if order.shape[0] > number:
+    if number > 1 or order.shape[0] > number > 0:
         stream = seeded(tree.settings.seed, draw)
         if uniform(stream) < explore:
             swapped = below(stream, number)
             decision[BRANCH], decision[NODE], decision[GENERATION_OF_NODE] = AT_LEAF, terms[order[swapped]], 0
+            number = min(number, order.shape[0] - 1)
             order[swapped] = order[number]
+    return order, number
 
 
 @helper
@@ -106,8 +108,8 @@ def query_rows(tree, lists, X, scratch, filters, output, options):
              in `allowed` are
     output   (ids, scores, decisions), int64, float32 and int64, a row for each row asked; decisions only if explore > 0
     options  (first, last, beam, recall, filtered, explore, draw): see `effort_for`; with probability `explore` one of the
-             lists, at random, is replaced by the best that would not have been read; row i uses the random numbers of
-             draw + i
+             lists, at random, is replaced by the best that would not have been read, if there is one; row i uses the random
+             numbers of draw + i
     """
     bounds, excluded, allowed = filters
     ids, scores, decisions = output
@@ -131,7 +133,7 @@ def query_rows(tree, lists, X, scratch, filters, output, options):
         else:
             chosen = choose_lists(tree, lists, terms, weights, effort)
             if explore > 0:
-                explore_list(tree, terms, chosen, decisions[i - first], (explore, draw + i))
+                chosen = explore_list(tree, terms, chosen, decisions[i - first], (explore, draw + i))
             collected = collect_candidates(tree, lists, query, chosen, sums)
             exclude(tree, sums, only.excluded)
             filled = rank(tree, lists, query, collected, Room(sums, shortlist, best_rows, best), only, effort.exact)
