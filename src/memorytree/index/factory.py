@@ -23,6 +23,7 @@ from memorytree.engine.scorers.tfidf import Tfidf
 from memorytree.errors import InvalidOption
 from memorytree.index.base import Index
 from memorytree.index.forest import ForestIndex
+from memorytree.index.graph import make_tree
 from memorytree.index.projected import ProjectedIndex
 from memorytree.index.reranked import RerankedIndex
 from memorytree.index.rerankers.custom import CustomReranker
@@ -98,7 +99,7 @@ def _make_trees(config: TreeConfig, sparse: bool, dimension: int, routing: Routi
     """One tree or several."""
     settings, engine_routing = _settings(config, routing), _engine_routing(routing, sparse)
     if config.trees == 1:
-        return TreeIndex(sparse, dimension, settings, engine_routing, scorer)
+        return make_tree(sparse, dimension, settings, engine_routing, scorer)
     return ForestIndex(sparse, dimension, settings, engine_routing, scorer, config.trees)
 
 
