@@ -14,11 +14,14 @@ import scipy.sparse as sp
 from numba import njit
 
 Search = Callable[[sp.csr_matrix, int, Any], np.ndarray]
-NOBODY = -1
+NO_ROW = -1
+
+
+Arrays = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 @njit(nogil=True, error_model="numpy")
-def _search(postings: tuple, queries: tuple, n: int, found: np.ndarray) -> None:
+def _search(postings: Arrays, queries: Arrays, n: int, found: np.ndarray) -> None:
     """Exact: sum products over all lists of a query, keep the k best."""
     starts, rows, weights = postings
     bounds, terms, values = queries
@@ -54,7 +57,7 @@ def lean(keys: sp.csr_matrix) -> Search:
     postings = columns.indptr.astype(np.int64), columns.indices.astype(np.int32), columns.data
 
     def search(queries: sp.csr_matrix, k: int, effort: object) -> np.ndarray:
-        found = np.full((queries.shape[0], k), NOBODY)
+        found = np.full((queries.shape[0], k), NO_ROW)
         _search(postings, (queries.indptr.astype(np.int64), queries.indices, queries.data), keys.shape[0], found)
         return found
 
@@ -66,7 +69,7 @@ def scipy_product(keys: sp.csr_matrix) -> Search:
     columns = keys.T.tocsr()
 
     def search(queries: sp.csr_matrix, k: int, effort: object) -> np.ndarray:
-        found, products = np.full((queries.shape[0], k), NOBODY), sp.csr_matrix(queries @ columns)
+        found, products = np.full((queries.shape[0], k), NO_ROW), sp.csr_matrix(queries @ columns)
         for row, (first, last) in enumerate(zip(products.indptr[:-1].tolist(), products.indptr[1:].tolist(), strict=True)):
             here = products.data[first:last]
             few = np.argpartition(here, -k)[-k:] if len(here) > k else np.arange(len(here))
@@ -114,7 +117,7 @@ def seismic(keys: sp.csr_matrix) -> Search:
         cut, factor = effort
         ids = np.array([str(row) for row in range(queries.shape[0])], dtype="U30")
         answers = index.batch_search(ids, terms, weights, k=k, query_cut=cut, heap_factor=factor, num_threads=1)
-        found = np.full((queries.shape[0], k), NOBODY)
+        found = np.full((queries.shape[0], k), NO_ROW)
         for answer in answers:
             for place, (row, _, document) in enumerate(answer):
                 found[int(row), place] = int(document)

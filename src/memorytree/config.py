@@ -108,9 +108,7 @@ class TermLists:
     def __post_init__(self) -> None:
         positive = (self.reads, self.scored, self.temperature, self.rate)
         _require(
-            all(0 < value < LARGEST_INT for value in positive)
-            and self.scored >= 1
-            and 0 <= self.expansion <= 1,
+            all(0 < value < LARGEST_INT for value in positive) and self.scored >= 1 and 0 <= self.expansion <= 1,
             "options of term lists are positive numbers, scored at least 1, expansion from 0 to 1",
             self,
         )

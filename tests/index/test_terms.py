@@ -199,10 +199,10 @@ def expected_lists(tree):
         _, terms, weights = tree.index.keys.key(id)
         norm = np.sqrt(np.sum(weights.astype(np.float64) ** 2))
         for term, weight in zip(terms.tolist(), weights.tolist(), strict=True):
-            impact = max(round(127 * np.sqrt(abs(weight) / norm)), 1)
+            impact = round(127 * np.sqrt(abs(weight) / norm))
             expected.setdefault(int(arrays["names"][term]), {})[id] = int(np.copysign(impact, weight))
         if not len(terms):
-            expected.setdefault(-1, {})[id] = 1
+            expected.setdefault(-1, {})[id] = 0
     return expected
 
 

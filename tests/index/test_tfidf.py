@@ -205,8 +205,7 @@ def test_learned_terms_of_a_memory_are_limited():
 def test_batch_equals_loop_with_expansion():
     X, Q = documents(150), documents(40, seed=1)
     batch, loop = (
-        MemoryTree.build(X, range(150), routing=TermLists(scored=8, expansion=0.3), scorer="tfidf", seed=3)
-        for _ in range(2)
+        MemoryTree.build(X, range(150), routing=TermLists(scored=8, expansion=0.3), scorer="tfidf", seed=3) for _ in range(2)
     )
     hits = batch.query_many(Q, 4)
     rewards = (hits.ids % 2).astype(float)

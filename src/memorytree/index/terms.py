@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import chain
 from typing import ClassVar, Self
 
@@ -256,10 +257,27 @@ class TermIndex(Index):
         return 2**62, 2**62
 
     def stats(self) -> Stats:
-        keys, arrays = self.keys.stats(), self._list_arrays()
+        keys, arrays = self._with_measurements(self.keys.stats()), self._list_arrays()
         used = sum(array.nbytes for array in self._lists_in_use().values()) + arrays["places"].nbytes
         allocated = sum(array.nbytes for array in (*arrays.values(), *chain.from_iterable(self._scratches)))
         return keys.with_bytes(keys.key_bytes, keys.bytes + used, keys.bytes + keys.spare_bytes + allocated)
+
+    def _with_measurements(self, stats: Stats) -> Stats:
+        """The same with what the last calibration says of queries without options."""
+        arrays = self._list_arrays()
+        memories = int(arrays["counters"][postings.CALIBRATED])
+        if not memories:
+            return stats
+        share, scored = query.expected_effort(self.keys.tree, self.lists, DEFAULT_RECALL)
+        at = postings.SKIPS.index(share)
+        recall = arrays["recalls"][at, postings.SCORED.index(scored)]
+        return replace(
+            stats,
+            expected_recall=float(recall),
+            measured_at=memories,
+            entries_read=float(arrays["reads"][at]),
+            unread_share=float(share),
+        )
 
     def outline(self, depth: int) -> OutlineTerms:
         arrays = self._list_arrays()

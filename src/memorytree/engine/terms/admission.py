@@ -65,7 +65,7 @@ def enter(tree, lists, row):
     for j in range(terms.shape[0]):
         add_entry(lists, np.int64(terms[j]), row, impact_of(weights[j], norm))
     if terms.shape[0] == 0:
-        add_entry(lists, np.int64(NO_FEATURE), row, np.int8(1))
+        add_entry(lists, np.int64(NO_FEATURE), row, np.int8(0))
 
 
 @helper

@@ -1,6 +1,6 @@
 """Calibration: how much a query must read and score for a recall, measured on stored keys.
 
-At each doubling of the memories, or of the lessons of importances, `SAMPLES` stored keys are asked for their ten nearest
+At each doubling of the memories, or of the lessons of importances, a sample of the stored keys is asked for their ten nearest
 memories beside themselves, once by all lists, and then by the lists that remain when the shares `SKIPS` are left unread. The
 tables `reads` and `recalls` say how many entries that takes, and which part of the ten nearest is among the candidates that
 would be scored. `effort_for` in `query.py` chooses by them.
@@ -24,15 +24,18 @@ from memorytree.engine.terms.candidates import (
     new_shortlist,
     select_candidates,
 )
-from memorytree.engine.terms.lists import CALIBRATED, CALIBRATED_LESSONS, LEARNED, LENGTH, LESSONS, SCORED, SKIPS
-from memorytree.engine.terms.query import K_CALIBRATED, Effort, choose_lists, prepare
-from memorytree.engine.terms.scoring import score_exactly
+from memorytree.engine.terms.lists import CALIBRATED, CALIBRATED_LESSONS, LEARNED, LENGTH, LESSONS, RANKS, SCORED, SKIPS
+from memorytree.engine.terms.query import Effort, choose_lists, prepare
+from memorytree.engine.terms.scoring import relative_distance, score_exactly
 
-SAMPLES = 128
+FEW_SAMPLES, MANY_SAMPLES, MANY_MEMORIES = 64, 128, 2**14
+"""How many stored keys are asked; many from this number of memories on."""
+UNUSUAL = 32
+"""One in so many samples is further from its nearest memories than `usual`."""
 FIRST_CALIBRATION = 1024
 FIRST_LESSONS = 256
-LEAST_CONSIDERED, MOST_CONSIDERED = 256, 1024
-"""The ten nearest are chosen among a 32nd of the memories as candidates, but not fewer or more than these."""
+CONSIDERED = 512
+"""The ten nearest are chosen among so many candidates."""
 
 Truth = namedtuple("Truth", "rows estimates ranks lengths")
 """The nearest memories of a key: rows, int64 (n,), their partial scores, float64 (n,), and how many others score better.
@@ -52,17 +55,16 @@ def calibration_due(tree, lists):
 
 @helper
 def nearest(tree, lists, query, order, row, sums):
-    """Return the rows (int64) of the ten nearest memories of a stored key beside itself, by all lists."""
+    """Return the rows (int64) and distances of the ten nearest memories of a stored key beside itself, by all lists."""
     collected = collect_candidates(tree, lists, query, (order, order.shape[0]), sums)
-    considered = min(max(tree.counters[MEMORIES] // 32, LEAST_CONSIDERED), MOST_CONSIDERED)
-    shortlist = new_shortlist(considered)
-    nobody = Filter(tree.row_ids[row : row + 1], blank(0, np.uint8))
+    shortlist = new_shortlist(CONSIDERED)
+    only = Filter(tree.row_ids[row : row + 1], blank(0, np.uint8))
     sums.totals[row] = np.nan
-    filled, equal = select_candidates(tree, lists, query, collected, sums, nobody, shortlist)
-    best_rows, best = blank(K_CALIBRATED, np.int64), blank(K_CALIBRATED, np.float64)
+    filled, equal = select_candidates(tree, lists, query, collected, sums, only, shortlist)
+    best_rows, best = blank(RANKS, np.int64), blank(RANKS, np.float64)
     found = score_exactly(tree, lists, query, shortlist.rows[:filled], best_rows, best, 0)
     found = score_exactly(tree, lists, query, sums.touched[:equal], best_rows, best, found)
-    return best_rows[:found]
+    return best_rows[:found], best[:found]
 
 
 @helper
@@ -99,14 +101,19 @@ def rank_nearest(tree, lists, query, own, truth, sums, found):
 
 
 @helper
-def sample(tree, lists, row, sums, lengths):
-    """Add the measurements of one stored key to `reads` and `recalls`; returns how many nearest memories it has."""
+def sample(tree, lists, row, sums, lengths, distances):
+    """Add the measurements of one stored key to `reads` and `recalls`; returns how many nearest memories it has.
+
+    distances, float32 (RANKS,), receives how far they are.
+    """
     x = load_key(tree, tree.rows[row, SLOT])
     terms = x[0].astype(np.int64)
     prepared = prepare(tree, lists, x, terms, x[1])
     query = Query(x, terms, x[1], prepared, np.sqrt(prepared.squared_length))
     order, _ = choose_lists(tree, lists, terms, x[1], Effort(0.0, np.inf, 0, False))
-    rows = nearest(tree, lists, query, order, row, sums)
+    rows, best = nearest(tree, lists, query, order, row, sums)
+    for j in range(rows.shape[0]):
+        distances[j] = relative_distance(tree, query, best[j])
     truth = Truth(rows, blank(rows.shape[0], np.float64), blank(rows.shape[0], np.int64), lengths)
     found, entries, own, taken = 0, 0, np.float32(0), 0
     for i in range(len(SKIPS) - 1, -1, -1):
@@ -137,11 +144,14 @@ def calibrate(tree, lists):
     lists.reads[:], lists.recalls[:] = 0, 0
     sums = Sums(np.zeros(memories, np.float32), blank(memories + 1, np.int32))
     lengths = np.sort(lists.norms[: memories if compares_lengths(tree) else 0, LEARNED])
-    nearest_found = 0
-    for i in range(SAMPLES):
+    samples = MANY_SAMPLES if memories >= MANY_MEMORIES else FEW_SAMPLES
+    distances, nearest_found = np.full((samples, RANKS), np.inf, np.float32), 0
+    for i in range(samples):
         row = np.int64(mix(np.uint64(tree.settings.seed) + GAMMA * np.uint64(i)) % np.uint64(memories))
-        nearest_found += sample(tree, lists, row, sums, lengths)
+        nearest_found += sample(tree, lists, row, sums, lengths, distances[i])
+    for j in range(RANKS):
+        lists.usual[j] = np.sort(distances[:, j])[samples - 1 - samples // UNUSUAL]
     for i in range(len(SKIPS)):
-        lists.reads[i] /= SAMPLES
+        lists.reads[i] /= samples
         for place in range(len(SCORED)):
             lists.recalls[i, place] = lists.recalls[i, place] / nearest_found if nearest_found else 1

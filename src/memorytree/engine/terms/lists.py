@@ -11,6 +11,8 @@ given       int32 (memories,): number of terms of the key itself, without those 
 free        int64 (RUN_CLASSES,): free runs of the pool (`pool.py`)
 reads       float32 (SKIPS,): entries read by a query, and recalls, float32 (SKIPS, SCORED), the recall it reaches, by how
             much is skipped and how many candidates are scored (`calibration.py`)
+usual       float32 (RANKS,): how far the nearest memories of keys usually are at most, by rank; a query whose nearest are
+            further away gets more effort (`search.py`)
 shortest    float32 (blocks,): least LEARNED length in each block of rows; follows from `norms`
 gradient    float32 (terms,): scratch, all zeros except during a step of learning
 
@@ -47,9 +49,12 @@ SKIPS = (0.0, 0.005, 0.01, 0.02, 0.035, 0.05, 0.075, 0.1, 0.14, 0.2, 0.3)
 SCORED = (20, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 """The numbers of candidates for ten hits that calibration compares."""
 
+RANKS = 10
+"""Calibration measures the ten nearest."""
+
 FIELDS = (
     "settings", "counters", "places", "names", "lists", "importance", "squares",
-    "members", "impacts", "norms", "given", "free", "reads", "recalls", "shortest", "gradient",
+    "members", "impacts", "norms", "given", "free", "reads", "recalls", "usual", "shortest", "gradient",
 )  # fmt: skip
 ARRAYS = FIELDS[1:-2]  # without settings, what follows from other arrays, and scratch
 
@@ -79,7 +84,7 @@ def _make(*values):
 def _arrays_of(lists):
     return (
         lists.counters, lists.places, lists.names, lists.lists, lists.importance, lists.squares,
-        lists.members, lists.impacts, lists.norms, lists.given, lists.free, lists.reads, lists.recalls,
+        lists.members, lists.impacts, lists.norms, lists.given, lists.free, lists.reads, lists.recalls, lists.usual,
     )  # fmt: skip
 
 
@@ -114,6 +119,7 @@ def empty() -> dict[str, np.ndarray]:
         "free": np.full(RUN_CLASSES, NONE, np.int64),
         "reads": np.zeros(len(SKIPS), np.float32),
         "recalls": np.zeros((len(SKIPS), len(SCORED)), np.float32),
+        "usual": np.full(RANKS, np.inf, np.float32),
     }
 
 
@@ -209,9 +215,9 @@ def add_term(lists, feature):
 
 @helper
 def impact_of(weight, norm):
-    """Return the impact (int8, never 0) of a term with this weight in a key of this length."""
-    size = np.int64(np.rint(LARGEST_IMPACT * np.sqrt(abs(np.float64(weight)) / norm))) if norm > 0 else 1
-    size = min(max(size, 1), LARGEST_IMPACT)
+    """Return the impact (int8) of a term with this weight in a key of this length."""
+    size = np.int64(np.rint(LARGEST_IMPACT * np.sqrt(abs(np.float64(weight)) / norm))) if norm > 0 else 0
+    size = min(size, LARGEST_IMPACT)
     return np.int8(size if weight >= 0 else -size)
 
 

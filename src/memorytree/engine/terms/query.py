@@ -9,7 +9,7 @@ from memorytree.engine.dispatch import row_of, term_weight
 from memorytree.engine.hash_map import DIRECT_TABLE_RATIO, SMALLEST_TABLE, place_in
 from memorytree.engine.heap import pop, push
 from memorytree.engine.jit import blank, helper, kernel
-from memorytree.engine.terms.lists import CALIBRATED, LENGTH, NO_FEATURE, SCORED, SKIPS, TERMS, term_of
+from memorytree.engine.terms.lists import CALIBRATED, LENGTH, NO_FEATURE, RANKS, SCORED, SKIPS, TERMS, term_of
 
 PreparedQuery = namedtuple("PreparedQuery", "table values direct terms squared_length learned_length")
 """A query in the form in which stored keys are compared with it.
@@ -32,8 +32,8 @@ scored   so many candidates are scored exactly; if not `exact`, they are ranked 
 
 FIRST_SCORED = 64
 """Candidates that are scored for ten hits before lists have been calibrated; then all lists are read."""
-K_CALIBRATED = 10
-"""Calibration counts the ten nearest."""
+MARGIN = 0.25
+"""A recall is measured on a sample, so this part of what it may miss is aimed at in addition."""
 COST_OF_SCORING = 60
 """Scoring a candidate takes as long as reading so many entries, and one more for every second term of its key."""
 
@@ -86,7 +86,7 @@ def prepare(tree, lists, x, terms, weights):
 @helper
 def scored_for(scored, k):
     """Return how many candidates to score for k hits, where so many are scored for ten."""
-    return k + (scored - K_CALIBRATED) * (k + K_CALIBRATED) // (2 * K_CALIBRATED)
+    return k + (scored - RANKS) * (k + RANKS) // (2 * RANKS)
 
 
 @helper
@@ -104,15 +104,17 @@ def effort_for(tree, lists, beam, recall, k):
     memories = tree.counters[MEMORIES]
     if beam != NONE:
         breadth = min(max(beam, 1), memories + 1)
-        return Effort(0.0, lists.settings.reads * np.log2(memories + 2.0) * breadth, lists.settings.scored * breadth, beam > 0)
+        return Effort(
+            0.0, lists.settings.reads * np.log2(memories + 2.0) * breadth, lists.settings.scored * breadth, beam > 0
+        )
     skip, scored, least = 0.0, FIRST_SCORED, np.inf
     if lists.counters[CALIBRATED]:
-        each = cost_of_scoring(tree)
+        each, wanted = cost_of_scoring(tree), recall + MARGIN * (1 - recall)
         scored = SCORED[-1]
         for i in range(len(SKIPS)):
             for j in range(len(SCORED)):
                 cost = lists.reads[i] + each * SCORED[j]
-                if lists.recalls[i, j] >= recall and cost < least:
+                if lists.recalls[i, j] >= wanted and cost < least:
                     skip, scored, least = SKIPS[i], SCORED[j], cost
     return Effort(skip, np.inf, scored_for(scored, k), True)
 
@@ -120,7 +122,7 @@ def effort_for(tree, lists, beam, recall, k):
 @kernel
 def expected_effort(tree, lists, recall):
     """Return the effort for ten hits at this recall: (share skipped, candidates scored)."""
-    effort = effort_for(tree, lists, NONE, recall, K_CALIBRATED)
+    effort = effort_for(tree, lists, NONE, recall, RANKS)
     return effort.skipped, effort.scored
 
 
@@ -170,7 +172,7 @@ def entries_for(tree, lists, X, beam, recall):
     """Return how many entries a query for the first key of a batch reads."""
     x = row_of(tree, X, 0)
     terms, weights = known_terms(lists, x)
-    order, number = choose_lists(tree, lists, terms, weights, effort_for(tree, lists, beam, recall, K_CALIBRATED))
+    order, number = choose_lists(tree, lists, terms, weights, effort_for(tree, lists, beam, recall, RANKS))
     return entries_in(lists, x, terms, order, number)
 
 

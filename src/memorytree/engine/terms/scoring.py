@@ -50,6 +50,13 @@ def score_exactly(tree, lists, query, rows, best_rows, best, found):
 
 
 @helper
+def relative_distance(tree, query, distance):
+    """Return a distance in parts of that of a key without common terms."""
+    nothing = estimated_distance(tree, 0.0, query.prepared)
+    return np.float32(distance / nothing) if nothing > 0 else np.float32(0)
+
+
+@helper
 def scan(tree, lists, query, rows, excluded, best_rows, best):
     """Find the best of these memories by exact distances; returns how many places are filled."""
     found = np.int64(0)
@@ -57,7 +64,9 @@ def scan(tree, lists, query, rows, excluded, best_rows, best):
         if j + AHEAD < rows.shape[0]:
             prefetch_key(tree, rows[j + AHEAD])
         distance = weighted_distance(tree, tree.rows[rows[j], SLOT], query.prepared, lists)
-        if (found < best.shape[0] or distance <= best[found - 1]) and not search.is_excluded(excluded, tree.row_ids[rows[j]]):
+        if (found < best.shape[0] or distance <= best[found - 1]) and not search.is_excluded(
+            excluded, tree.row_ids[rows[j]]
+        ):
             found = search.offer_row(tree, rows[j], query.x, distance, best_rows, best, found)
     return found
 

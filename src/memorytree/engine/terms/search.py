@@ -11,14 +11,25 @@ from memorytree.engine.hash_map import row_of_id
 from memorytree.engine.jit import blank, helper, kernel
 from memorytree.engine.rng import below, seeded, uniform
 from memorytree.engine.search import AT_LEAF, BRANCH, GENERATION_OF_NODE, NODE
-from memorytree.engine.terms.candidates import Filter, Query, Sums, collect_candidates, exclude, new_shortlist, select_candidates
+from memorytree.engine.terms.candidates import (
+    Filter,
+    Query,
+    Sums,
+    collect_candidates,
+    exclude,
+    new_shortlist,
+    select_candidates,
+)
 from memorytree.engine.terms.lists import CALIBRATED
 from memorytree.engine.terms.query import Effort, choose_lists, cost_of_scoring, effort_for, known_terms, prepare
-from memorytree.engine.terms.scoring import fill_with_newest, offer_estimate, scan, score_exactly
+from memorytree.engine.terms.scoring import fill_with_newest, offer_estimate, relative_distance, scan, score_exactly
 
 Room = namedtuple("Room", "sums shortlist best_rows best")
 """Where a query works: `Sums`, `Shortlist`, and the k best so far, rows, int64 (k,), and distances, float64 (k,)."""
 
+MORE_READ, MORE_SCORED = 8, 2
+"""A query whose nearest memories are unusually far away is repeated with so much less skipped and so much more scored: effort
+was measured on keys that are not like it."""
 SCAN_RATIO = 2
 """Allowed memories are scanned if that takes at most so many times as long as reading lists."""
 
@@ -68,9 +79,9 @@ def rows_to_scan(tree, lists, allowed, filtered, recall, effort):
 
 
 @helper
-def mask_of(tree, allowed, filtered):
+def mask_of(tree, allowed):
     """Return the mask of allowed rows for a `Filter`."""
-    mask = np.zeros(tree.counters[MEMORIES] if filtered else 0, np.uint8)
+    mask = np.zeros(tree.counters[MEMORIES], np.uint8)
     for id in allowed:
         row = row_of_id(tree, id)
         if row != NONE:
@@ -79,9 +90,17 @@ def mask_of(tree, allowed, filtered):
 
 
 @helper
-def rank(tree, lists, query, collected, room, only, exact):
-    """Rank the candidates found, exactly or by estimates; returns how many of the best are filled."""
+def shortlist_for(effort, k, memories):
+    """Return an empty shortlist for an effort."""
+    return new_shortlist(min(max(effort.scored, k), max(memories, 1)))
+
+
+@helper
+def read_and_rank(tree, lists, query, chosen, room, only, exact):
+    """Read lists and rank the candidates found, exactly or by estimates; returns how many of the best are filled."""
     sums, shortlist, best_rows, best = room
+    collected = collect_candidates(tree, lists, query, chosen, sums)
+    exclude(tree, sums, only.excluded)
     filled, equal = select_candidates(tree, lists, query, collected, sums, only, shortlist)
     found = np.int64(0)
     if exact:
@@ -95,6 +114,13 @@ def rank(tree, lists, query, collected, room, only, exact):
         partial = partial_score(tree, lists, row, collected[1] * query.norm)
         found = offer_estimate(tree, query, row, partial, best_rows, best, found)
     return found
+
+
+@helper
+def is_unusual(tree, lists, query, best, filled):
+    """Return whether the memories found are further from the query than the nearest of stored keys usually are."""
+    rank = min(filled, lists.usual.shape[0]) - 1
+    return rank >= 0 and relative_distance(tree, query, best[rank]) > lists.usual[rank]
 
 
 @kernel
@@ -118,11 +144,15 @@ def query_rows(tree, lists, X, scratch, filters, output, options):
     best_rows, best = blank(ids.shape[1], np.int64), blank(ids.shape[1], np.float64)
     effort = effort_for(tree, lists, beam, recall, ids.shape[1])
     scans, scanned = rows_to_scan(tree, lists, allowed, filtered, recall if beam == NONE else 0.0, effort)
-    mask = mask_of(tree, allowed, filtered and not scans)
+    mask = mask_of(tree, allowed) if filtered and not scans else blank(0, np.uint8)
     if filtered:  # the best of fewer memories have less in common with the query
-        effort = Effort(effort.skipped * np.sqrt(allowed.shape[0] / (memories + 1)), effort.entries, effort.scored, effort.exact)
-    room = min(max(effort.scored, ids.shape[1]), max(memories, 1))
-    shortlist = new_shortlist(room)
+        effort = Effort(
+            effort.skipped * np.sqrt(allowed.shape[0] / (memories + 1)), effort.entries, effort.scored, effort.exact
+        )
+    usual = Room(sums, shortlist_for(effort, ids.shape[1], memories), best_rows, best)
+    more = Effort(effort.skipped / MORE_READ, effort.entries, effort.scored * MORE_SCORED, effort.exact)
+    wide = Room(sums, shortlist_for(more, ids.shape[1], memories), best_rows, best)
+    may_repeat = beam == NONE and not filtered and explore == 0 and lists.counters[CALIBRATED] > 0
     for i in range(first, last):
         x, only = row_of(tree, X, i), Filter(excluded[bounds[i] : bounds[i + 1]], mask)
         terms, weights = known_terms(lists, x)
@@ -134,9 +164,10 @@ def query_rows(tree, lists, X, scratch, filters, output, options):
             chosen = choose_lists(tree, lists, terms, weights, effort)
             if explore > 0:
                 chosen = explore_list(tree, terms, chosen, decisions[i - first], (explore, draw + i))
-            collected = collect_candidates(tree, lists, query, chosen, sums)
-            exclude(tree, sums, only.excluded)
-            filled = rank(tree, lists, query, collected, Room(sums, shortlist, best_rows, best), only, effort.exact)
+            filled = read_and_rank(tree, lists, query, chosen, usual, only, effort.exact)
+            if may_repeat and is_unusual(tree, lists, query, best, filled):
+                chosen = choose_lists(tree, lists, terms, weights, more)
+                filled = read_and_rank(tree, lists, query, chosen, wide, only, True)
             if filled < best.shape[0]:
                 filled = fill_with_newest(tree, lists, query, only, best_rows, best, filled)
         search.report(tree, i - first, filled, best_rows, best, ids, scores)
