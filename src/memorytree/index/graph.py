@@ -219,7 +219,9 @@ class GraphIndex(TreeIndex):
         validation.require(tuning.are_copies_in_place(self.tree), "copies lie beside the memory with their key in the graph")
 
 
-def make_tree(sparse: bool, dimension: int, settings: Settings, routing: EngineRouting, scorer: EngineScorer) -> TreeIndex:
+def make_tree(
+    sparse: bool, dimension: int, settings: Settings, routing: EngineRouting, scorer: EngineScorer
+) -> TreeIndex:
     """One tree, with a graph if its routing has one."""
     kind = GraphIndex if max_neighbours(routing) else TreeIndex
     return kind(sparse, dimension, settings, routing, scorer)

@@ -188,9 +188,7 @@ def search_graph(tree, query, goal, mask, work):
     sizes = start_search(tree, query, goal, mask, work)
     at = next_to_expand(work.pool, np.int64(0), sizes[0])
     while at < sizes[0]:
-        if at >= goal.certain and distance_in(work.pool[at]) > furthest_of_use(
-            goal, work.pool, sizes[0], work.hits, sizes[1]
-        ):
+        if at >= goal.certain and distance_in(work.pool[at]) > furthest_of_use(goal, work.pool, sizes[0], work.hits, sizes[1]):
             break
         sizes, foremost = expand(tree, query, goal, mask, work, at, sizes)
         at = next_to_expand(work.pool, min(at + 1, foremost), sizes[0])

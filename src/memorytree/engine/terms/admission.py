@@ -159,8 +159,8 @@ def expand_terms(tree, lists, row, x, reward):
 def insert_rows(tree, lists, X, ids, progress, last, removed):
     """Insert rows progress[0] .. last - 1 of a batch, or up to the row after which lists must be calibrated.
 
-    ids[i] is the id to use or NONE, and afterwards the id used. removed (int64, (n, 2)) receives (row of the batch, id) of the
-    memories that were replaced or evicted. Returns (how many, whether lists must be calibrated).
+    ids[i] is the id to use or NONE, and afterwards the id used. removed (int64, (n, 2)) receives (row of the batch, id) of
+    the memories that were replaced or evicted. Returns (how many, whether lists must be calibrated).
     """
     count, due = 0, False
     while progress[0] < last:

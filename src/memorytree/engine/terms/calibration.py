@@ -1,9 +1,9 @@
 """Calibration: how much a query must read and score for a recall, measured on stored keys.
 
-At each doubling of the memories, or of the lessons of importances, a sample of the stored keys is asked for their ten nearest
-memories beside themselves, once by all lists, and then by the lists that remain when the shares `SKIPS` are left unread. The
-tables `reads` and `recalls` say how many entries that takes, and which part of the ten nearest is among the candidates that
-would be scored. `effort_for` in `query.py` chooses by them.
+At each doubling of the memories, or of the lessons of importances, a sample of the stored keys is asked for the ten nearest
+memories beside each, once by all lists, and then by the lists that remain when the shares `SKIPS` are left unread. The tables
+`reads` and `recalls` say how many entries that takes, and which part of the ten nearest is among the candidates that would be
+scored. `effort_for` in `query.py` chooses by them.
 """
 
 from collections import namedtuple
@@ -38,9 +38,9 @@ CONSIDERED = 512
 """The ten nearest are chosen among so many candidates."""
 
 Truth = namedtuple("Truth", "rows estimates ranks lengths")
-"""The nearest memories of a key: rows, int64 (n,), their partial scores, float64 (n,), and how many others score better.
+"""The nearest memories of a key: rows, int64 (n,), partial scores, float64 (n,), and how many others score better.
 
-`lengths` are those of all keys in ascending order, float32 (memories,), where keys without common terms may be nearest."""
+`lengths` are those of all keys in ascending order, float32 (memories,), if keys without common terms may be nearest."""
 
 
 @helper

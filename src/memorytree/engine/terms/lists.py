@@ -9,8 +9,8 @@ members     int32 (pool,): the rows of the memories in the lists; impacts, int8 
 norms       float32 (memories, 2): OWN, the length of a key, and LEARNED, its length with learned importances
 given       int32 (memories,): number of terms of the key itself, without those that were added by expansion
 free        int64 (RUN_CLASSES,): free runs of the pool (`pool.py`)
-reads       float32 (SKIPS,): entries read by a query, and recalls, float32 (SKIPS, SCORED), the recall it reaches, by how
-            much is skipped and how many candidates are scored (`calibration.py`)
+reads       float32 (SKIPS,): entries read by a query, by how much is skipped (`calibration.py`)
+recalls     float32 (SKIPS, SCORED): the recall it reaches, by how much is skipped and how many candidates are scored
 usual       float32 (RANKS,): how far the nearest memories of keys usually are at most, by rank; a query whose nearest are
             further away gets more effort (`search.py`)
 shortest    float32 (blocks,): least LEARNED length in each block of rows; follows from `norms`
