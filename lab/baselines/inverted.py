@@ -1,7 +1,7 @@
 """Search among sparse rows by other systems: a lean exact inverted index, scipy, bm25s, seismic.
 
-Each is a function from keys, unit rows of a CSR matrix, to a function (queries, k, effort) -> row numbers (n, k). EFFORTS says
-which efforts each system knows; exact systems have one.
+Each is a function from keys, unit rows of a CSR matrix, to a function (queries, k, effort) -> row numbers (n, k). EFFORTS
+says which efforts each system knows; exact systems have one.
 """
 
 from __future__ import annotations

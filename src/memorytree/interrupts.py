@@ -4,7 +4,7 @@ A write of a tree has several steps between which the tree is inconsistent, and 
 them. Only the main thread is interrupted, so only the main thread defers.
 
 The functions of the public `signal` module convert each handler to an enum and back; the C functions below them do not. The
-pair `getsignal`, `signal` takes 0.2 µs with the C functions and 5 µs with the public ones, against 10 µs for an insert. With
+pair `getsignal`, `signal` takes 0.2 µs with the C functions and 5 µs with the public ones, against 6 µs for an insert. With
 the environment variable MEMORYTREE_PUBLIC_SIGNALS set, or where Python has no module `_signal`, the public ones are used.
 """
 
@@ -36,18 +36,20 @@ class InterruptDeferral:
     `begin` and `end` come in pairs. A deferral that begins inside another one only hands its interrupt to the outer one.
     """
 
-    __slots__ = ("_functions", "_handler", "_interrupted")
+    __slots__ = ("_functions", "_handler", "_interrupted", "_thread")
 
     def __init__(self) -> None:
         self._functions = signal_functions()
         self._handler: Handler = None  # of the main thread, while `_note` takes its place
+        self._thread = 0  # the main thread, from the first time it defers
         self._interrupted = False
 
     def begin(self) -> None:
         """Defer Ctrl-C from now on; does nothing in other threads than the main thread."""
-        if get_ident() != main_thread().ident:
+        thread = get_ident()
+        if thread != main_thread().ident:
             return
-        self._interrupted = False
+        self._thread, self._interrupted = thread, False
         self._handler = self._functions.getsignal(SIGINT)
         if self._handler is not None:  # a handler that was not set by Python could not be restored
             self._functions.signal(SIGINT, self._note)
@@ -57,7 +59,7 @@ class InterruptDeferral:
 
     def end(self) -> None:
         """Restore the handler, and call it if Ctrl-C came meanwhile."""
-        if self._handler is None or get_ident() != main_thread().ident:
+        if self._handler is None or get_ident() != self._thread:
             return
         handler, self._handler = self._handler, None
         self._functions.signal(SIGINT, handler)

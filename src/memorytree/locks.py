@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from threading import Lock, RLock, Thread, current_thread, local
 
 from memorytree.interrupts import InterruptDeferral
@@ -74,11 +72,21 @@ class ReadersWriterLock:
         self._gate.release()
         self._interrupts.end()
 
-    @contextmanager
-    def writing(self) -> Iterator[None]:
-        """Hold the lock as the writer."""
-        self.acquire_write()
-        try:
-            yield
-        finally:
-            self.release_write()
+    def writing(self) -> Writing:
+        """What to hold while writing, with `with`."""
+        return Writing(self)
+
+
+class Writing:
+    """Holds a lock as the writer, in a `with` statement. A generator as context manager would take a tenth of an insert."""
+
+    __slots__ = ("_lock",)
+
+    def __init__(self, lock: ReadersWriterLock):
+        self._lock = lock
+
+    def __enter__(self) -> None:
+        self._lock.acquire_write()
+
+    def __exit__(self, *exception: object) -> None:
+        self._lock.release_write()

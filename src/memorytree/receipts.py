@@ -90,8 +90,17 @@ class Receipt:
     def parse(cls, token: str) -> Receipt:
         """The receipt of a token.
 
+        Args:
+            token: what `str(receipt)` returned.
+
+        Returns:
+            The receipt.
+
         Raises:
             InvalidReceipt: the token was not made by `str(receipt)`, or has been changed.
+
+        >>> Receipt.parse(str(Receipt(b"key", (3, 5)))).ids
+        (3, 5)
         """
         if not isinstance(token, str):
             raise InvalidReceipt(f"the token of a receipt is a string, not {type(token).__name__}")
@@ -110,7 +119,13 @@ class Receipt:
         return receipt
 
     def check(self) -> None:
-        """Raise `InvalidReceipt` if a field cannot be that of a query."""
+        """Check the fields.
+
+        Raises:
+            InvalidReceipt: a field cannot be that of a query.
+
+        >>> Receipt(b"key", (3, 5)).check()
+        """
         if not all(isinstance(part, bytes) for part in (self.issuer, self.nonce, self.key)) or not _is_int64(self.version):
             raise InvalidReceipt("not a receipt: it has no key, or no issuer")
         if not isinstance(self.ids, tuple) or not all(_is_int64(id) and id >= 0 for id in self.ids):

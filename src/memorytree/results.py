@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memorytree.packing import Value
-from memorytree.receipts import Decision, Receipt
+from memorytree.receipts import EXPLOITED, Decision, Receipt
 
 if TYPE_CHECKING:
     from memorytree.keys import AnyKeys
@@ -26,6 +26,12 @@ class Hit(NamedTuple):
         id: its id.
         value: its value.
         score: how well it fits, the larger the better.
+
+    Example:
+        >>> from memorytree import MemoryTree
+        >>> tree = MemoryTree.build([[0.0], [1.0]], ["zero", "one"], seed=0)
+        >>> tree.query([1.0])[0]
+        Hit(id=1, value='one', score=0.0)
     """
 
     id: int
@@ -39,6 +45,12 @@ class RewardResult(NamedTuple):
     Attributes:
         learned: updates of a scorer or a router.
         skipped: rewards that arrived too late, because the explored node has been removed.
+
+    Example:
+        >>> from memorytree import MemoryTree
+        >>> tree = MemoryTree.build([[0.0], [1.0]], ["zero", "one"], scorer="linear", seed=0)
+        >>> tree.reward(tree.query([0.9]), [1.0])
+        RewardResult(learned=1, skipped=0)
     """
 
     learned: int
@@ -162,7 +174,7 @@ class HitMatrix(Sequence[Hits]):
     def row_origin(self, i: int) -> QueryOrigin:
         """The query of row i."""
         keys, encoded, decisions = self.origin
-        decision = Decision(*decisions[i].tolist()) if len(decisions) else Decision()
+        decision = Decision(*decisions[i].tolist()) if len(decisions) else EXPLOITED
         return QueryOrigin(keys, None if keys is None else keys.take(encoded, i), decision)
 
     def __repr__(self) -> str:
@@ -195,8 +207,8 @@ class Stats:
         neighbours: links of a memory, on average (routing="graph" only).
         expected_recall: the part of the ten nearest that a query without options finds, measured on stored keys.
         measured_at: the number of memories when it was measured.
-        entries_read: entries of lists that such a query reads, on average (routing="terms" only). Lists hold all memories with
-            a term, so this grows with the memories; only with a beam it is logarithmic.
+        entries_read: entries of lists that such a query reads, on average (routing="terms" only). Lists hold all memories
+            with a term, so this grows with the memories; it is logarithmic only with a beam.
         unread_share: the part of the squared length of a query's key whose lists are left unread (routing="terms" only).
         router_error: share of insertions for which a router predicted the wrong side (learning routers only).
         key_bytes: bytes of the keys.

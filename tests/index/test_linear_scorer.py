@@ -110,7 +110,7 @@ def test_weight_table_size_depends_on_features_only(keys, rng):
     tree = filled("sparse", keys)
     for _ in range(30):
         reward_randomly(tree, "sparse", keys, rng, range(N))
-    assert len(tree.index.linear.product.features) <= 8 * DIMENSION
+    assert len(tree.index.linear.arrays.features) <= 8 * DIMENSION
 
 
 @pytest.mark.parametrize("rate", [0, -1, np.inf, np.nan])

@@ -27,7 +27,7 @@ def score(tree, distance):
 
 
 def partial_score(tree, lists, row, overlap):
-    """Return a score from a part of the dot product of a query and a key of length one; the larger the better (sparse keys)."""
+    """Return a score from a part of the product of a query and a key of length one; the larger the better (sparse keys)."""
 
 
 def compares_lengths(tree):

@@ -17,9 +17,33 @@ from collections.abc import Callable
 from numba import njit
 from numba.extending import overload
 
-from memorytree.engine.numba_private import BYTES_AT_ONCE, HANDLE_TYPE, HELPER_OPTIONS, blank, byte_distance, cache_on_disk, copy_run, prefetch, shift_up
+from memorytree.engine.numba_private import (
+    BYTES_AT_ONCE,
+    HANDLE_TYPE,
+    HELPER_OPTIONS,
+    blank,
+    byte_distance,
+    cache_on_disk,
+    copy_run,
+    prefetch,
+    shift_up,
+)
 
-__all__ = ["BYTES_AT_ONCE", "HANDLE_TYPE", "OPTIONS", "blank", "body_for", "byte_distance", "copy_run", "fast_helper", "helper", "kernel", "prefetch", "shift_up"]
+__all__ = [
+    "BYTES_AT_ONCE",
+    "HANDLE_TYPE",
+    "OPTIONS",
+    "blank",
+    "body_for",
+    "byte_distance",
+    "copy_run",
+    "fast_helper",
+    "helper",
+    "inlined",
+    "kernel",
+    "prefetch",
+    "shift_up",
+]
 
 OPTIONS = {"error_model": "numpy", "nogil": True}
 # Sums may be reordered and multiply-adds fused, as keys and routers are always compared by one shared function. The flags
@@ -35,6 +59,14 @@ def kernel(function: Callable) -> Callable:
 def helper(function: Callable) -> Callable:
     """Compile a function that only compiled code calls; its code is cached as part of the kernels that call it."""
     return njit(**OPTIONS, **HELPER_OPTIONS)(function)
+
+
+def inlined(function: Callable) -> Callable:
+    """Compile a helper into each function that calls it.
+
+    For the loops of a search: an array as an argument is seven words on the stack.
+    """
+    return njit(forceinline=True, **OPTIONS, **HELPER_OPTIONS)(function)
 
 
 def fast_helper(function: Callable) -> Callable:

@@ -14,7 +14,7 @@ from memorytree.engine.dispatch import load_key, row_of
 from memorytree.engine.hash_map import place_in, row_of_id
 from memorytree.engine.jit import body_for, fast_helper, kernel
 
-Product = namedtuple("Product", "features weights squares bias")
+Linear = namedtuple("Linear", "features weights squares bias")
 """What a tree stores of the scorer: the table of features (sparse keys), for each a weight and Adagrad's sum, and the bias
 with its own sum. All float32, features int32."""
 
@@ -39,13 +39,13 @@ def weighted_product(weights, keys, slot, x):
     return total
 
 
-@body_for(dispatch.key_distance, "dense", "product")
-def dense_dissimilarity(tree, slot, prepared):
+@body_for(dispatch.key_distance, "dense", "linear")
+def dense_distance(tree, slot, prepared):
     return -np.float64(weighted_product(tree.scorer.weights, tree.keys, slot, prepared))
 
 
-@body_for(dispatch.key_distance, "sparse", "product")
-def sparse_dissimilarity(tree, slot, prepared):
+@body_for(dispatch.key_distance, "sparse", "linear")
+def sparse_distance(tree, slot, prepared):
     table, values, _, _ = prepared
     learned, learned_weights = tree.scorer.features, tree.scorer.weights
     features, weights = tree.key_features, tree.key_weights
@@ -60,7 +60,7 @@ def sparse_dissimilarity(tree, slot, prepared):
     return -total
 
 
-@body_for(dispatch.score, "product")
+@body_for(dispatch.score, "linear")
 def score(tree, distance):
     return tree.scorer.bias[0] - distance
 

@@ -53,6 +53,7 @@ from memorytree.index.base import (
     SparseBatch,
     blank_decisions,
     plan_evictions,
+    query_allowed,
     under,
     with_prefix,
 )  # fmt: skip
@@ -92,7 +93,7 @@ class TreeIndex(Index):
     def load_arrays(self, arrays: dict[str, Array]) -> None:
         """Use these arrays as the tree; takes ownership."""
         self.counters = arrays["counters"]
-        scorer = self.scorer if self.linear is None else self.linear.product
+        scorer = self.scorer if self.linear is None else self.linear.arrays
         self.tree = engine_arrays.make(self.sparse, self.settings, self.routing, scorer, arrays)
 
     def __len__(self) -> int:
@@ -226,6 +227,8 @@ class TreeIndex(Index):
     # ---- reading
 
     def query(self, request: QueryRequest) -> QueryResult:
+        if request.allowed is not None:
+            return query_allowed(self, request)
         n, k = request.stop - request.start, request.k
         ids, scores = np.empty((n, k), np.int64), np.empty((n, k), np.float32)
         rows, excluded, answer = (request.start, request.stop), tuple(request.excluded), (ids, scores)
@@ -290,7 +293,7 @@ class TreeIndex(Index):
     def contributions(self, request: QueryRequest, found: QueryResult) -> list[ScoredHit]:
         if self.linear is not None:
             return contributions.without_parts(found)
-        by_angle = type(self.scorer).__name__ == "Cosine"
+        by_angle = isinstance(self.scorer, Cosine)
         return contributions.of_features(request.keys, found, self.key, by_angle)
 
     def leaf_sizes(self) -> tuple[int, int]:

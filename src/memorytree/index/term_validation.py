@@ -44,7 +44,7 @@ def check_lists(arrays: Mapping[str, Array], keys: Mapping[str, Array], n: int) 
     require(1 <= terms <= min(len(arrays[name]) for name in OF_TERMS), "terms")
     require(0 <= pool <= min(len(arrays["members"]), len(arrays["impacts"])), "the pool holds what is in use")
     require(n <= min(len(arrays[name]) for name in OF_ROWS), "rows have lengths")
-    require(0 <= counters[postings.LESSONS] and 0 <= counters[postings.NEXT] <= 2**62, "counters are not negative")
+    require(counters[postings.LESSONS] >= 0 and 0 <= counters[postings.NEXT] <= 2**62, "counters are not negative")
     _check_terms({name: arrays[name][:terms] for name in ("names", "importance", "squares")}, arrays["places"])
     lists = arrays["lists"][:terms]
     _check_runs(lists, arrays, pool)

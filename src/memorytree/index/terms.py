@@ -26,17 +26,18 @@ import numpy as np
 
 from memorytree.config import TermLists
 from memorytree.engine.arrays import NONE, Settings
+from memorytree.engine.scorers.distance import Distance
 from memorytree.engine.terms import admission, calibration, learning, query, search
 from memorytree.engine.terms import lists as postings
 from memorytree.engine.terms.lists import NO_FEATURE
 from memorytree.index import contributions, term_validation
 from memorytree.index.base import (
+    NO_IDS,
     Array,
     Evictions,
     Ids,
     Index,
     InsertResult,
-    NO_IDS,
     KeyBatch,
     Matrix,
     PathReport,
@@ -79,7 +80,7 @@ class TermIndex(Index):
         )  # fmt: skip
         self.keys = KeyTable(True, 0, settings, scorer)
         self.lists = postings.make(self.terms, postings.empty())
-        self._scratches: list[tuple[Array, Array]] = []  # of queries that have ended, for the next ones
+        self.scratches: list[tuple[Array, Array]] = []  # of queries that have ended, for the next ones
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -191,7 +192,7 @@ class TermIndex(Index):
         options = request.start, request.stop, *self._effort(request), filtered, *chance
         scratch = self._take_scratch()
         search.query_rows(self.keys.tree, self.lists, request.keys, scratch, filters, (ids, scores, decisions), options)
-        self._scratches.append(scratch)
+        self.scratches.append(scratch)
         return QueryResult(ids, scores, decisions)
 
     def _effort(self, request: QueryRequest) -> tuple[int, float]:
@@ -202,7 +203,7 @@ class TermIndex(Index):
     def _take_scratch(self) -> tuple[Array, Array]:
         """Scratch of a query with room for every memory; its totals are 0."""
         try:
-            scratch = self._scratches.pop()
+            scratch = self.scratches.pop()
         except IndexError:
             scratch = NO_SCRATCH
         if len(scratch[0]) >= len(self):
@@ -246,7 +247,7 @@ class TermIndex(Index):
         return PathReport((), self.keys.path(request).leaf, entries)
 
     def contributions(self, request: QueryRequest, found: QueryResult) -> list[ScoredHit]:
-        by_angle = type(self.keys.scorer).__name__ != "Distance"
+        by_angle = not isinstance(self.keys.scorer, Distance)
         row = contributions.weighted(request.keys, self.weights)
         return contributions.of_features(
             row, found, lambda id: contributions.weighted(self._stored(id), self.weights), by_angle
@@ -259,7 +260,7 @@ class TermIndex(Index):
     def stats(self) -> Stats:
         keys, arrays = self._with_measurements(self.keys.stats()), self._list_arrays()
         used = sum(array.nbytes for array in self._lists_in_use().values()) + arrays["places"].nbytes
-        allocated = sum(array.nbytes for array in (*arrays.values(), *chain.from_iterable(self._scratches)))
+        allocated = sum(array.nbytes for array in (*arrays.values(), *chain.from_iterable(self.scratches)))
         return keys.with_bytes(keys.key_bytes, keys.bytes + used, keys.bytes + keys.spare_bytes + allocated)
 
     def _with_measurements(self, stats: Stats) -> Stats:
@@ -297,7 +298,7 @@ class TermIndex(Index):
     def copy_for_rebuild(self) -> Self:
         """A copy with lists of its own; the keys are shared, as what rebuilds do does not change them."""
         twin = type(self).__new__(type(self))
-        twin.options, twin.terms, twin.keys, twin._scratches = self.options, self.terms, self.keys, []
+        twin.options, twin.terms, twin.keys, twin.scratches = self.options, self.terms, self.keys, []
         twin.lists = postings.make(self.terms, {name: array.copy() for name, array in self._list_arrays().items()})
         return twin
 

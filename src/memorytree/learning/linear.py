@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from memorytree.config import LinearScorer
 from memorytree.engine.arrays import NONE
 from memorytree.engine.hash_map import SMALLEST_TABLE
-from memorytree.engine.linear import Product, learn_rows, set_scorer, take_places
+from memorytree.engine.linear import Linear, learn_rows, set_scorer, take_places
 from memorytree.keys.base import SparseBatch
 
 
@@ -19,19 +19,19 @@ class LinearWeights:
     """Weights of the products of features, which start at one, and a bias.
 
     Attributes:
-        product: the arrays that trees score by.
+        arrays: what trees score by.
     """
 
     def __init__(self, options: LinearScorer, sparse: bool, dimension: int):
         self.options = options
         self.sparse = sparse
-        self.product = _initial(SMALLEST_TABLE if sparse else dimension)
+        self.arrays = _initial(SMALLEST_TABLE if sparse else dimension)
         self._reserved = 0  # an upper bound of the features in the table (sparse keys)
 
     def copy(self) -> LinearWeights:
         """An independent copy."""
         twin = copy(self)
-        twin.product = Product(*(array.copy() for array in self.product))
+        twin.arrays = Linear(*(array.copy() for array in self.arrays))
         return twin
 
     def learn(self, tree: object, X: NDArray[np.float32] | SparseBatch, ids: np.ndarray, rewards: np.ndarray) -> int:
@@ -43,21 +43,21 @@ class LinearWeights:
     def _reserve(self, tree: object, features: np.ndarray) -> None:
         """Provide places for these features. The exact number in use is only counted when the upper bound is reached."""
         self._reserved += len(features)
-        if 2 * self._reserved > len(self.product.features):
+        if 2 * self._reserved > len(self.arrays.features):
             known = self.state_dict()
             there, distinct = len(known["features"]), len(np.unique(features))
-            self.product = _table(known, max(there, distinct))
+            self.arrays = _table(known, max(there, distinct))
             self._reserved = there + distinct
-            set_scorer(tree, self.product)
+            set_scorer(tree, self.arrays)
 
     @property
     def nbytes(self) -> int:
         """Bytes of the weights, with spare capacity."""
-        return sum(array.nbytes for array in self.product)
+        return sum(array.nbytes for array in self.arrays)
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """The weights; features of sparse keys in order, so that equal weights have equal states."""
-        features, weights, squares, bias = self.product
+        features, weights, squares, bias = self.arrays
         if not self.sparse:
             return {"weights": weights, "squares": squares, "bias": bias}
         known = np.flatnonzero(squares > 0)
@@ -65,34 +65,34 @@ class LinearWeights:
         return {"features": features[known], "weights": weights[known], "squares": squares[known], "bias": bias}
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
-        """Replace the weights; ValueError unless the arrays fit together. A tree must then be made with `product`."""
+        """Replace the weights; ValueError unless the arrays fit together. A tree must then be made with `arrays`."""
         weights, squares, bias = (state[name] for name in ("weights", "squares", "bias"))
         if any(array.dtype != np.float32 or not np.all(np.isfinite(array)) for array in (weights, squares, bias)):
             raise ValueError("the weights of the scorer have the wrong type, or are not finite")
-        size = len(state["features"]) if self.sparse else len(self.product.weights)
+        size = len(state["features"]) if self.sparse else len(self.arrays.weights)
         if weights.shape != (size,) or squares.shape != (size,) or bias.shape != (2,):
             raise ValueError("the weights of the scorer do not fit together")
         if self.sparse:
             if state["features"].dtype != np.int32:
                 raise ValueError("the features of the scorer have the wrong type")
-            self.product, self._reserved = _table(state, 0), size
+            self.arrays, self._reserved = _table(state, 0), size
         else:
-            self.product = Product(self.product.features, weights.copy(), squares.copy(), bias.copy())
+            self.arrays = Linear(self.arrays.features, weights.copy(), squares.copy(), bias.copy())
 
 
-def _initial(size: int) -> Product:
+def _initial(size: int) -> Linear:
     """Weights of one."""
     features = np.full(size, NONE, np.int32)
-    return Product(features, np.ones(size, np.float32), np.zeros(size, np.float32), np.zeros(2, np.float32))
+    return Linear(features, np.ones(size, np.float32), np.zeros(size, np.float32), np.zeros(2, np.float32))
 
 
-def _table(state: Mapping[str, np.ndarray], more: int) -> Product:
+def _table(state: Mapping[str, np.ndarray], more: int) -> Linear:
     """The weights of a state in a table with places for `more` other features; half of the table stays empty."""
     size = SMALLEST_TABLE
     while size < 2 * (len(state["features"]) + more):
         size *= 2
-    product = _initial(size)
-    places = take_places(product.features, state["features"])
-    product.weights[places], product.squares[places] = state["weights"], state["squares"]
-    product.bias[:] = state["bias"]
-    return product
+    arrays = _initial(size)
+    places = take_places(arrays.features, state["features"])
+    arrays.weights[places], arrays.squares[places] = state["weights"], state["squares"]
+    arrays.bias[:] = state["bias"]
+    return arrays

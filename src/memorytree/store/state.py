@@ -14,12 +14,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from memorytree.arguments import IdSet
 from memorytree.config import TreeConfig
 from memorytree.errors import DamagedStore
 from memorytree.keys import AnyKeys, make_keys
 from memorytree.locks import ReadersWriterLock
 from memorytree.packing import Value
-from memorytree.receipts import Decision, decision_rows
+from memorytree.receipts import EXPLOITED, decision_rows
 from memorytree.results import NO_ID, RewardResult
 from memorytree.store import snapshots
 from memorytree.store.database import Database
@@ -53,6 +54,7 @@ class StoreState:
         self.event, self.lineage = snapshot.event, snapshot.lineage
         self.tree, self.records = snapshot.tree, snapshot.records
         self.weight = 0
+        self.filters: dict[str, IdSet] = {}  # the ids that match a filter, until something changes
         self._lock = ReadersWriterLock()  # held for reading where tree and records must agree
         self._removed: list[int] = []  # places of memories that the tree has removed; cleared after each change
         self.tree.on_remove = lambda id, place: self._removed.append(place)
@@ -203,6 +205,7 @@ class StoreState:
         for place in self._removed:
             self.records.remove(place)
         self._removed.clear()
+        self.filters.clear()
 
     def _update_metadata(self, memories: Sequence[Memory]) -> None:
         self.weight += len(memories)
@@ -212,6 +215,7 @@ class StoreState:
                 # In a replay the row is already as a later event left it: its memory may have been removed or replaced.
                 if place is not None and self.records.numbers[place] == memory.record:
                     self.records.set_metadata(place, memory.metadata, memory.seal)
+            self.filters.clear()
 
     def _reward(self, observations: Sequence[Observation]) -> RewardResult:
         self.weight += len(observations)
@@ -223,7 +227,7 @@ class StoreState:
             ids[row, : len(receipt.ids)] = receipt.ids
             rewards[row, : len(receipt.ids)] = [given.get(id, np.nan) for id in receipt.ids]
         # A tree that was rebuilt since has other nodes.
-        decisions = [receipt.decision if receipt.version == self.lineage else Decision() for receipt, _ in observations]
+        decisions = [receipt.decision if receipt.version == self.lineage else EXPLOITED for receipt, _ in observations]
         keys = self.keys.from_bytes([receipt.key for receipt, _ in observations])
         return self.tree.reward_queries(keys, ids, rewards, decision_rows(decisions))
 

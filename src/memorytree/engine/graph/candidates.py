@@ -6,37 +6,37 @@ distance; then come 31 bits of the row, and the lowest bit is set once the row w
 
 import numpy as np
 
-from memorytree.engine.jit import helper, shift_up
+from memorytree.engine.jit import inlined, shift_up
 
 EXPANDED = np.uint64(1)
 _LOWER = np.uint64(0xFFFFFFFF)
 _32 = np.uint64(32)
 
 
-@helper
+@inlined
 def pack(distance, row):
     """Return the candidate for a row at a distance (float32, at least 0)."""
     bits = np.uint64(np.float32(distance).view(np.uint32))
     return (bits << _32) | (np.uint64(row) << EXPANDED)
 
 
-@helper
+@inlined
 def row_in(candidate):
     """Return the row of a candidate."""
     return np.int64((candidate & _LOWER) >> EXPANDED)
 
 
-@helper
+@inlined
 def distance_in(candidate):
     """Return the distance (float32) of a candidate."""
     return np.uint32(candidate >> _32).view(np.float32)
 
 
-@helper
+@inlined
 def insert_candidate(candidates, size, candidate):
     """Insert a candidate into a list of which `size` places are filled; returns (new size, place).
 
-    A full list drops its last candidate. If the list is full of nearer ones or holds the row already, nothing changes and the
+    A full list drops its last candidate. If it is full of nearer ones or holds the row already, nothing changes and the
     place is the length of the array.
     """
     capacity = candidates.shape[0]
@@ -60,7 +60,7 @@ def insert_candidate(candidates, size, candidate):
     return last + 1, low
 
 
-@helper
+@inlined
 def is_new(visited, row):
     """Add a row to the table of visited rows; returns False if it is there.
 

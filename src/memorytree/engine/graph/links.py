@@ -12,7 +12,7 @@ import numpy as np
 from memorytree.engine import dispatch
 from memorytree.engine.arrays import CUT_OFF, LINKED_SINCE, NONE, SLOT
 from memorytree.engine.graph.candidates import EXPANDED, distance_in, insert_candidate, pack, row_in
-from memorytree.engine.graph.codes import distance_between, encode, is_coded, prefetch_code
+from memorytree.engine.graph.codes import LARGEST, distance_between, encode, is_coded, prefetch_code
 from memorytree.engine.graph.copies import COPY, FIRST, mark_copy, successor_of
 from memorytree.engine.graph.search import VISITED, WITHOUT_END, Goal, make_query, make_workspace, search_graph
 from memorytree.engine.jit import blank, body_for, helper
@@ -195,7 +195,7 @@ def link_row(tree, row):
     x = tree.keys[tree.rows[row, SLOT]]
     tree.graph[LINKED_SINCE] += 1
     if is_coded(tree):
-        tree.graph[CUT_OFF] += encode(tree, x, tree.codes, row)
+        tree.graph[CUT_OFF] += encode(tree, x, tree.codes, row, LARGEST)
     if not mark_copy(tree, row):
         link_near(tree, row, x)
 
@@ -205,15 +205,18 @@ def link_near(tree, row, x):
     """Link a row with key x to its nearest candidates that lie in different directions."""
     neighbours = tree.neighbours
     work = make_workspace(tree, SEARCHED, 0, VISITED)
-    goal = Goal(np.int64(1), np.int64(1), WITHOUT_END)
+    goal = Goal(np.int64(1), np.int64(1), WITHOUT_END, np.float32(0))
     size, _ = search_graph(tree, make_query(tree, x, row), goal, tree.copies, work)
     candidates = work.pool
     for i in range(size):
         candidates[i] &= ~EXPANDED
     chosen = blank(neighbours.shape[1] // 2, np.int64)
     for j in range(choose_neighbours(tree, candidates, size, chosen, np.int64(0))):
-        if has_room(neighbours, chosen[j]) or make_room(tree, chosen[j], row):
-            add_link(neighbours, row, chosen[j])
+        other = chosen[j]
+        if is_linked(neighbours, row, other) or not has_room(neighbours, row):
+            continue  # where all are linked anew, others were linked to this row before
+        if has_room(neighbours, other) or make_room(tree, other, row):
+            add_link(neighbours, row, other)
     link_at_least(tree, row, candidates, size)
 
 

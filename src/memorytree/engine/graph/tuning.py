@@ -24,7 +24,7 @@ from memorytree.engine.arrays import (
 )  # fmt: skip
 from memorytree.engine.dispatch import key_distance, same_key
 from memorytree.engine.graph.candidates import distance_in, row_in
-from memorytree.engine.graph.codes import encode
+from memorytree.engine.graph.codes import LARGEST, encode
 from memorytree.engine.graph.copies import COPY, FIRST, first_of
 from memorytree.engine.graph.links import link_near
 from memorytree.engine.graph.search import (
@@ -35,8 +35,10 @@ from memorytree.engine.graph.search import (
     make_query,
     make_workspace,
     next_to_expand,
+    rounding,
     scan_rows,
     start_search,
+    with_equals,
 )  # fmt: skip
 from memorytree.engine.jit import blank, body_for, helper, kernel
 
@@ -91,7 +93,7 @@ def nearest_distances(tree, sample, distances):
 def encode_all(tree, codes):
     """Write the codes of all memories to a matrix (int8, (rows, width)) and use it."""
     for row in range(tree.counters[MEMORIES]):
-        encode(tree, tree.keys[tree.rows[row, SLOT]], codes, row)
+        encode(tree, tree.keys[tree.rows[row, SLOT]], codes, row, LARGEST)
     tree.codes = codes
 
 
@@ -131,7 +133,7 @@ def code_recalls(tree, sample, distances, counts):
 def part_found(tree, query, pool, size, furthest):
     """Return which part of the nearest memories, those up to a distance, is among the best candidates of a search."""
     found = 0
-    for i in range(min(size, np.int64(tree.graph[RERANKED] * HITS))):
+    for i in range(with_equals(pool, np.int64(tree.graph[RERANKED] * HITS), size)):
         found += key_distance(tree, tree.rows[row_in(pool[i]), SLOT], query.x) <= furthest
     return min(found, HITS) / HITS
 
@@ -143,7 +145,7 @@ def add_recalls(tree, query, furthest, work, recalls):
     A search with less effort is the beginning of one with more: it ends when the next candidate is too far away. So one
     search is made, until it has found everything.
     """
-    goal = Goal(np.int64(HITS), np.int64(CERTAIN), np.float32(STRETCHES[-1]))
+    goal = Goal(np.int64(HITS), np.int64(CERTAIN), np.float32(STRETCHES[-1]), rounding(tree))
     nothing = blank(0, np.uint8)
     sizes = start_search(tree, query, goal, nothing, work)
     at = next_to_expand(work.pool, np.int64(0), sizes[0])
@@ -151,7 +153,7 @@ def add_recalls(tree, query, furthest, work, recalls):
     while effort < len(STRETCHES) and part < 1:
         is_over = at == sizes[0]
         if is_over or (at >= CERTAIN and sizes[0] >= HITS):
-            ratio = np.inf if is_over else distance_in(work.pool[at]) / distance_in(work.pool[HITS - 1])
+            ratio = np.inf if is_over else distance_in(work.pool[at]) / (distance_in(work.pool[HITS - 1]) + goal.slack)
             if ratio > STRETCHES[effort]:
                 part = part_found(tree, query, work.pool, sizes[0], furthest)
                 while effort < len(STRETCHES) and ratio > STRETCHES[effort]:
@@ -177,12 +179,14 @@ def measure_efforts(tree, sample, distances):
 
 @kernel
 def link_again(tree):
-    """Link all memories anew, in order of their rows."""
-    neighbours = tree.neighbours
+    """Link all memories anew, in order of their rows, as if they were inserted again."""
     n = tree.counters[MEMORIES]
-    neighbours[:n] = NONE
+    tree.neighbours[:n] = NONE
+    copies = tree.copies[:n].copy()
+    tree.copies[:n] = COPY  # no search finds a memory before it is linked
     for row in range(n):
-        if tree.copies[row] != COPY:
+        tree.copies[row] = copies[row]
+        if copies[row] != COPY:
             link_near(tree, row, tree.keys[tree.rows[row, SLOT]])
 
 

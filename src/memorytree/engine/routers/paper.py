@@ -16,18 +16,8 @@ from memorytree.engine.jit import body_for, helper
 from memorytree.engine.routing import cut_at_median, margin
 
 Paper = namedtuple("Paper", "balance rate exact center learns rebuilds")
-
-
-def paper(*, balance: float = 0.9, rate: float = 0.03, exact: bool = False, center: bool = False) -> Paper:
-    """Return the options of the paper's routing.
-
-    Args:
-        balance: the paper's alpha, the weight of balance against agreement with the router.
-        rate: step size of the learner.
-        exact: train a perceptron with dyadic steps instead of Adagrad.
-        center: subtract the running mean of all keys (dense keys).
-    """
-    return Paper(float(balance), float(rate), bool(exact), bool(center), True, False)
+"""Options: the paper's alpha; the step size; whether routers are perceptrons with dyadic steps; whether the running mean of
+all keys is subtracted (dense keys); whether routers learn from rewards; whether subtrees are rebuilt."""
 
 
 @helper

@@ -23,20 +23,11 @@ from memorytree.engine.rng import below
 from memorytree.engine.routing import cut_at_median, margin
 
 Principal = namedtuple("Principal", "center learns rebuilds neighbours", defaults=(0,))
+"""Options as those of `Paper`, and how many neighbours a memory is linked to at most (`engine/neighbours.py`; 0: none)."""
 
 # A direction is computed from at most this many members, by this many power iterations.
 SAMPLE = 256
 ITERATIONS = 3
-
-
-def principal(*, neighbours: int = 0) -> Principal:
-    """Return the options of principal routing.
-
-    Args:
-        neighbours: maximal number of neighbours of a memory in a graph that is then searched instead of the tree
-            (`engine/neighbours.py`). An insertion takes ten times as long, and a search of the same time finds more.
-    """
-    return Principal(False, False, True, neighbours)
 
 
 @body_for(dispatch.record_key, "principal")

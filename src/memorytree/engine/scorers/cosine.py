@@ -15,11 +15,6 @@ from memorytree.engine.terms.lists import LEARNED, LESSONS, OWN
 Cosine = namedtuple("Cosine", "learns")
 
 
-def cosine() -> Cosine:
-    """Return the options of the scorer: there are none."""
-    return Cosine(False)
-
-
 @helper
 def squared_length(x):
     """Return the sum of squares (float64) of a dense key."""

@@ -14,11 +14,6 @@ from memorytree.engine.terms.lists import LEARNED, OWN
 Distance = namedtuple("Distance", "learns")
 
 
-def distance() -> Distance:
-    """Return the options of the scorer: there are none."""
-    return Distance(False)
-
-
 @fast_helper
 def squared_distance(matrix, row, x):
     """Return the squared distance (float32) between a matrix row and x."""

@@ -23,11 +23,6 @@ from memorytree.engine.terms.lists import LEARNED, LENGTH, NO_FEATURE, OWN
 Tfidf = namedtuple("Tfidf", "learns")
 
 
-def tfidf() -> Tfidf:
-    """Return the options of the scorer: there are none."""
-    return Tfidf(False)
-
-
 @helper
 def rarity(tree, lists, term):
     """Return the rarity of a term among the memories stored now; NO_FEATURE stands for terms that no memory has."""

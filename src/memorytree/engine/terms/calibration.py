@@ -1,9 +1,9 @@
 """Calibration: how much a query must read and score for a recall, measured on stored keys.
 
 At each doubling of the memories, or of the lessons of importances, a sample of the stored keys is asked for the ten nearest
-memories beside each, once by all lists, and then by the lists that remain when the shares `SKIPS` are left unread. The tables
-`reads` and `recalls` say how many entries that takes, and which part of the ten nearest is among the candidates that would be
-scored. `effort_for` in `query.py` chooses by them.
+memories beside each, once by all lists, and then by the lists that remain when the shares `SKIPS` are left unread. The
+tables `reads` and `recalls` say how many entries that takes, and which part of the ten nearest is among the candidates that
+would be scored. `effort_for` in `query.py` chooses by them.
 """
 
 from collections import namedtuple
@@ -45,7 +45,7 @@ Truth = namedtuple("Truth", "rows estimates ranks lengths")
 
 @helper
 def calibration_due(tree, lists):
-    """Return whether there are twice as many memories or lessons as at the last calibration, or a quarter as many memories."""
+    """Return whether memories or lessons have doubled since the last calibration, or a quarter of the memories is left."""
     memories, counters = tree.counters[MEMORIES], lists.counters
     last, lessons = counters[CALIBRATED], counters[CALIBRATED_LESSONS]
     if memories < FIRST_CALIBRATION:

@@ -16,9 +16,9 @@ usual       float32 (RANKS,): how far the nearest memories of keys usually are a
 shortest    float32 (blocks,): least LEARNED length in each block of rows; follows from `norms`
 gradient    float32 (terms,): scratch, all zeros except during a step of learning
 
-A list is a run of entries in one pool, in no particular order. Runs have four sizes between two powers of two. An impact i stands for the weight
-sign(i) (i / 127)^2 in a key of length one; the square makes the relative error of small weights smaller. Memories are rows of
-a tree with a single leaf, which stores their keys with terms (0 .. terms - 1) for features.
+A list is a run of entries in one pool, in no particular order. Runs have four sizes between two powers of two. An impact i
+stands for the weight sign(i) (i / 127)^2 in a key of length one; the square makes the relative error of small weights
+smaller. Memories are rows of a tree with a single leaf, which stores their keys with terms (0 .. terms - 1) for features.
 """
 
 import numpy as np
@@ -30,8 +30,9 @@ from memorytree.engine.hash_map import find
 from memorytree.engine.jit import HANDLE_TYPE, blank, copy_run, helper, kernel
 from memorytree.engine.pool import grown, lengthened, pop_free, push_free
 
-# Entries of `counters`. POOL is the end of the pool, NEXT the row that `refresh` continues with, LESSONS the number of queries
-# whose rewards changed importances; CALIBRATED and CALIBRATED_LESSONS are memories and lessons at the last calibration.
+# Entries of `counters`. POOL is the end of the pool, NEXT the row that `refresh` continues with, LESSONS the number of
+# queries whose rewards changed importances; CALIBRATED and CALIBRATED_LESSONS are memories and lessons at the last
+# calibration.
 TERMS, ENTRIES, POOL, NEXT, LESSONS, CALIBRATED, CALIBRATED_LESSONS = range(7)
 BEGIN, ROOM, LENGTH = range(3)  # columns of `lists`
 FEATURE, TERM = range(2)  # columns of `places`, the map from a feature to its term

@@ -134,8 +134,8 @@ def choose_lists(tree, lists, terms, weights, effort):
     """Return (order, number): the query's terms, and how many of their lists to read.
 
     A list is worth reading for its term's part in the squared length of the query, which bounds what it can add to scores,
-    divided by the number of its entries. `order` has the best first. It contains one more term than is read, if there is one:
-    the list that exploration may read instead.
+    divided by the number of its entries. `order` has the best first. It contains one more term than is read, if there is
+    one: the list that exploration may read instead.
     """
     costs, heap = blank(terms.shape[0] + 1, np.float64), blank(terms.shape[0] + 1, np.int64)
     energy, left = blank(terms.shape[0], np.float64), 0.0

@@ -28,15 +28,15 @@ Room = namedtuple("Room", "sums shortlist best_rows best")
 """Where a query works: `Sums`, `Shortlist`, and the k best so far, rows, int64 (k,), and distances, float64 (k,)."""
 
 MORE_READ, MORE_SCORED = 8, 2
-"""A query whose nearest memories are unusually far away is repeated with so much less skipped and so much more scored: effort
-was measured on keys that are not like it."""
+"""A query whose nearest memories are unusually far away is repeated with so much less skipped and so much more scored:
+effort was measured on keys that are not like it."""
 SCAN_RATIO = 2
 """Allowed memories are scanned if that takes at most so many times as long as reading lists."""
 
 
 @helper
 def explore_list(tree, terms, chosen, decision, chance):
-    """With probability `explore` replace one of several chosen lists by the next best one, or leave it out if all are chosen.
+    """With probability `explore` replace one of several chosen lists by the next best, or leave it out if all are chosen.
 
     `chance` is (explore, draw); `decision`, int64 (4,), records the term as the explored leaf. Returns the lists to read.
     """
@@ -130,8 +130,8 @@ def query_rows(tree, lists, X, scratch, filters, output, options):
     The arguments are plain tuples, which Python passes faster than named ones (`docs/internals/numba.md`):
 
     scratch  (totals, touched) of `Sums`; totals are 0 before and after
-    filters  (bounds, ids, allowed), int64: ids[bounds[i] : bounds[i + 1]] are not returned for row i; if `filtered`, only ids
-             in `allowed` are
+    filters  (bounds, ids, allowed), int64: ids[bounds[i] : bounds[i + 1]] are not returned for row i; if `filtered`, only
+             ids in `allowed` are
     output   (ids, scores, decisions), int64, float32 and int64, a row for each row asked; decisions only if explore > 0
     options  (first, last, beam, recall, filtered, explore, draw): see `effort_for`; with probability `explore` one of the
              lists, at random, is replaced by the best that would not have been read, if there is one; row i uses the random
