@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from copy import copy
@@ -186,14 +185,9 @@ class RerankedIndex(Index):
         return QueryResult(*(np.concatenate([part[column] for part in parts]) for column in range(3)))
 
     def _candidate_request(self, request: QueryRequest, start: int, stop: int, k: int) -> QueryRequest:
-<<<<<<< HEAD
         _, needed = self.reranker.candidates(self.inner, request.k, request.breadth)
         beam = None if request.beam is None and needed == 1 else needed  # the inner index knows its own default effort
-        return dataclasses.replace(request, k=k, start=start, stop=stop, beam=beam)
-=======
-        _, beam = self.reranker.candidates(self.inner, request.k, request.breadth)
         return replace(request, k=k, start=start, stop=stop, beam=beam)
->>>>>>> main
 
     def _candidates(self, request: QueryRequest, start: int, stop: int) -> QueryResult:
         """The candidates for some rows of a request."""
