@@ -92,6 +92,7 @@ def bm25s(keys: sp.csr_matrix) -> Search:
     }  # fmt: skip
     model.vocab_dict = {str(term): term for term in range(keys.shape[1])}
     model.unique_token_ids_set = set(range(keys.shape[1]))
+    model.nonoccurrence_array = None
 
     def search(queries: sp.csr_matrix, k: int, effort: object) -> np.ndarray:
         tokens = np.split(queries.indices, queries.indptr[1:-1])
@@ -103,9 +104,10 @@ def bm25s(keys: sp.csr_matrix) -> Search:
 
 def seismic(keys: sp.csr_matrix) -> Search:
     """Seismic: lists in clusters with summaries; an effort is (terms of the query that are read, heap factor)."""
-    from seismic import SeismicDataset, SeismicIndex
+    from seismic import SeismicDataset, SeismicIndex, get_seismic_string
 
-    data, names = SeismicDataset(), np.array([str(term) for term in range(keys.shape[1])], dtype="U30")
+    text = get_seismic_string()
+    data, names = SeismicDataset(), np.array([str(term) for term in range(keys.shape[1])], dtype=text)
     for row in range(keys.shape[0]):
         first, last = keys.indptr[row], keys.indptr[row + 1]
         data.add_document(str(row), names[keys.indices[first:last]], keys.data[first:last])
@@ -115,7 +117,7 @@ def seismic(keys: sp.csr_matrix) -> Search:
         parts = queries.indptr[1:-1]
         terms, weights = np.split(names[queries.indices], parts), np.split(queries.data, parts)
         cut, factor = effort
-        ids = np.array([str(row) for row in range(queries.shape[0])], dtype="U30")
+        ids = np.array([str(row) for row in range(queries.shape[0])], dtype=text)
         answers = index.batch_search(ids, terms, weights, k=k, query_cut=cut, heap_factor=factor, num_threads=1)
         found = np.full((queries.shape[0], k), NO_ROW)
         for answer in answers:

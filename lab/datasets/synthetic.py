@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy.sparse as sp
 
 from lab.datasets.base import Dataset
 
@@ -30,3 +31,27 @@ def clusters(rows: int, seed: int = 0, tests: int = 1000) -> Dataset:
     """Return this many rows in clusters of about a hundred; the class is the cluster."""
     made = Clusters(max(10, rows // ROWS_A_CLUSTER), seed=seed)
     return Dataset(f"clusters-{rows}", "classes", *made.draw(rows), *made.draw(tests))
+
+
+TOPICS, WORDS = 3000, 50_000
+
+
+def texts(rows: int, seed: int = 0) -> sp.csr_matrix:
+    """Return rows of 5 to 50 words with the frequencies of Zipf's law; half of the words are those of the row's topic.
+
+    Weights are 1 + ln count, times the inverse document frequency.
+    """
+    rng = np.random.default_rng(seed)
+    chances = np.arange(1, WORDS + 1) ** -1.1
+    lengths, topics = rng.integers(5, 51, rows), rng.integers(0, TOPICS, rows)
+    owner = np.repeat(np.arange(rows), lengths)
+    word = np.minimum(np.searchsorted(np.cumsum(chances / chances.sum()), rng.random(len(owner))), WORDS - 1)
+    # A topic has its own order of words by frequency.
+    of_topic = (word * 7919 + topics[owner] * 104_729) % WORDS
+    columns = np.where(rng.random(len(owner)) < 0.5, of_topic, word)
+    matrix = sp.csr_matrix((np.ones(len(owner), np.float32), (owner, columns)), shape=(rows, WORDS))
+    matrix.sum_duplicates()
+    documents = np.bincount(matrix.indices, minlength=WORDS)
+    rarity = np.log((rows + 1) / (documents + 1)) + 1
+    matrix.data = ((1 + np.log(matrix.data)) * rarity[matrix.indices]).astype(np.float32)
+    return matrix
