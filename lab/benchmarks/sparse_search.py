@@ -109,7 +109,7 @@ def time_at(points: list[Point], level: float) -> float | None:
 def compare(report: Report, job: Job, name: str) -> Panel:
     """Measure one data set with all systems, and add its tables and targets."""
     data = job.load(name, tests=None)
-    keys, queries = unit_rows(data.train), unit_rows(data.test[:QUERIES])
+    keys, queries = unit_rows(data.train), unit_rows(data.test[data.test.getnnz(axis=1) > 0][:QUERIES])
     last = last_scores(keys, queries)
     job.step(f"{name}: {OURS}")
     insert_us, tree = filled(keys, job)

@@ -63,7 +63,7 @@ DEFAULT_RECALL = 0.99
 """The recall on stored keys that queries aim at by default; other keys may be found a little less."""
 
 
-NO_SCRATCH = np.zeros(0, np.float32), np.empty(0, np.int32)
+NO_SCRATCH: tuple[Array, ...] = (np.empty(0, np.float32),)
 
 
 class TermIndex(Index):
@@ -80,7 +80,7 @@ class TermIndex(Index):
         )  # fmt: skip
         self.keys = KeyTable(True, 0, settings, scorer)
         self.lists = postings.make(self.terms, postings.empty())
-        self.scratches: list[tuple[Array, Array]] = []  # of queries that have ended, for the next ones
+        self.scratches: list[tuple[Array, ...]] = []  # of queries that have ended, for the next ones
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -191,8 +191,9 @@ class TermIndex(Index):
         chance = float(request.explore), request.draw
         options = request.start, request.stop, *self._effort(request), filtered, *chance
         scratch = self._take_scratch()
-        search.query_rows(self.keys.tree, self.lists, request.keys, scratch, filters, (ids, scores, decisions), options)
-        self.scratches.append(scratch)
+        output = ids, scores, decisions
+        if search.query_rows(self.keys.tree, self.lists, request.keys, scratch, filters, output, options):
+            self.scratches.append(scratch)
         return QueryResult(ids, scores, decisions)
 
     def _effort(self, request: QueryRequest) -> tuple[int, float]:
@@ -200,16 +201,18 @@ class TermIndex(Index):
         recall = DEFAULT_RECALL if request.recall is None else float(request.recall)
         return NONE if request.beam is None else request.beam, recall
 
-    def _take_scratch(self) -> tuple[Array, Array]:
-        """Scratch of a query with room for every memory; its totals are 0."""
+    def _take_scratch(self) -> tuple[Array, ...]:
+        """Scratch of a query with room for every memory: see `search.query_rows`."""
         try:
             scratch = self.scratches.pop()
         except IndexError:
             scratch = NO_SCRATCH
-        if len(scratch[0]) >= len(self):
+        if len(scratch[0]) >= max(len(self), 1):
             return scratch
         size = len(self.keys.arrays()["row_ids"])
-        return np.zeros(size, np.float32), np.empty(size + 1, np.int32)
+        terms = len(self._list_arrays()["names"])
+        table = np.full(terms, NONE, np.int32), np.zeros(terms, np.float32)
+        return np.zeros(size, np.float32), np.empty(size + 1, np.int32), *table
 
     def score(self, keys: KeyBatch, ids: Ids) -> Scores:
         scores = np.empty(ids.shape, np.float32)

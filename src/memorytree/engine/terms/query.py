@@ -64,6 +64,13 @@ def prepare(tree, lists, x, terms, weights):
     table, values = blank(size, np.int32), blank(size, np.float32)
     for place in range(size):
         table[place], values[place] = NONE, 0
+    return fill_table(tree, lists, x, terms, weights, (table, values, direct))
+
+
+@helper
+def fill_table(tree, lists, x, terms, weights, empty):
+    """Return the prepared query in an empty table, (table, values, direct) of `PreparedQuery`."""
+    table, values, direct = empty
     squared_length, learned_length = 0.0, 0.0
     for j in range(terms.shape[0]):
         place = terms[j] if direct else place_in(table, terms[j])
@@ -78,6 +85,13 @@ def prepare(tree, lists, x, terms, weights):
                 squared_length += unknown * x[1][j] * x[1][j]
                 learned_length += np.float64(x[1][j]) * x[1][j]
     return PreparedQuery(table, values, direct, x[0].shape[0], squared_length, learned_length)
+
+
+@helper
+def clear_table(prepared, terms):
+    """Empty a table with a place for every term."""
+    for term in terms:
+        prepared.table[term], prepared.values[term] = NONE, 0
 
 
 # ---- effort

@@ -20,8 +20,8 @@ from memorytree.engine.terms.candidates import (
     new_shortlist,
     select_candidates,
 )
-from memorytree.engine.terms.lists import CALIBRATED
-from memorytree.engine.terms.query import Effort, choose_lists, cost_of_scoring, effort_for, known_terms, prepare
+from memorytree.engine.terms.lists import CALIBRATED, TERMS
+from memorytree.engine.terms.query import Effort, choose_lists, clear_table, cost_of_scoring, effort_for, fill_table, known_terms, prepare
 from memorytree.engine.terms.scoring import fill_with_newest, offer_estimate, relative_distance, scan, score_exactly
 
 Room = namedtuple("Room", "sums shortlist best_rows best")
@@ -125,11 +125,12 @@ def is_unusual(tree, lists, query, best, filled):
 
 @kernel
 def query_rows(tree, lists, X, scratch, filters, output, options):
-    """Answer rows first .. last - 1 of a batch.
+    """Answer rows first .. last - 1 of a batch; returns whether the scratch has a place for every term.
 
     The arguments are plain tuples, which Python passes faster than named ones (`docs/internals/numba.md`):
 
-    scratch  (totals, touched) of `Sums`; totals are 0 before and after
+    scratch  (totals, touched) of `Sums`, totals being 0 before and after, and (table, values) of an empty `PreparedQuery` with
+             a place for every term; if there are too few places, another table is used
     filters  (bounds, ids, allowed), int64: ids[bounds[i] : bounds[i + 1]] are not returned for row i; if `filtered`, only
              ids in `allowed` are
     output   (ids, scores, decisions), int64, float32 and int64, a row for each row asked; decisions only if explore > 0
@@ -141,6 +142,7 @@ def query_rows(tree, lists, X, scratch, filters, output, options):
     ids, scores, decisions = output
     first, last, beam, recall, filtered, explore, draw = options
     memories, sums = tree.counters[MEMORIES], Sums(scratch[0], scratch[1])
+    table, values, fits = scratch[2], scratch[3], lists.counters[TERMS] <= scratch[2].shape[0]
     best_rows, best = blank(ids.shape[1], np.int64), blank(ids.shape[1], np.float64)
     effort = effort_for(tree, lists, beam, recall, ids.shape[1])
     scans, scanned = rows_to_scan(tree, lists, allowed, filtered, recall if beam == NONE else 0.0, effort)
@@ -156,7 +158,10 @@ def query_rows(tree, lists, X, scratch, filters, output, options):
     for i in range(first, last):
         x, only = row_of(tree, X, i), Filter(excluded[bounds[i] : bounds[i + 1]], mask)
         terms, weights = known_terms(lists, x)
-        prepared = prepare(tree, lists, x, terms, weights)
+        if fits:
+            prepared = fill_table(tree, lists, x, terms, weights, (table, values, True))
+        else:
+            prepared = prepare(tree, lists, x, terms, weights)
         query = Query(x, terms, weights, prepared, np.sqrt(prepared.squared_length))
         if scans:
             filled = scan(tree, lists, query, scanned, only.excluded, best_rows, best)
@@ -171,6 +176,9 @@ def query_rows(tree, lists, X, scratch, filters, output, options):
             if filled < best.shape[0]:
                 filled = fill_with_newest(tree, lists, query, only, best_rows, best, filled)
         search.report(tree, i - first, filled, best_rows, best, ids, scores)
+        if fits:
+            clear_table(prepared, terms)
+    return fits
 
 
 @kernel
