@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 BENCHMARKS = {
     "vw": "Vowpal Wabbit's memory tree, dense keys",
-    "sparse": "Vowpal Wabbit's memory tree, TF-IDF keys",
+    "sparse": "sparse keys: term lists beside other systems, and Vowpal Wabbit's memory tree",
     "recall": "the nearest of many keys, beside libraries that search by a graph: recall against time, and building",
     "learning": "the classifier: error, query and fit time beside exact 1-NN and Vowpal Wabbit",
     "elsewhere": "the classifiers on other data: beside exact neighbours and logistic regression",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy.sparse as sp
 
 from lab.datasets.base import Dataset
 
@@ -39,3 +40,27 @@ def embeddings(rows: int, seed: int = 0, dims: int = 96, latent: int = 20) -> np
     inner = rng.normal(size=(rows, latent)) * np.arange(1, latent + 1) ** -0.5
     keys = np.tanh(0.7 * inner @ first) @ second + 0.3 * rng.normal(size=(rows, dims))
     return (keys / np.linalg.norm(keys, axis=1, keepdims=True)).astype(np.float32)
+
+
+TOPICS, WORDS = 3000, 50_000
+
+
+def texts(rows: int, seed: int = 0) -> sp.csr_matrix:
+    """Return rows of 5 to 50 words with the frequencies of Zipf's law; half of the words are those of the row's topic.
+
+    Weights are 1 + ln count, times the inverse document frequency.
+    """
+    rng = np.random.default_rng(seed)
+    chances = np.arange(1, WORDS + 1) ** -1.1
+    lengths, topics = rng.integers(5, 51, rows), rng.integers(0, TOPICS, rows)
+    owner = np.repeat(np.arange(rows), lengths)
+    word = np.minimum(np.searchsorted(np.cumsum(chances / chances.sum()), rng.random(len(owner))), WORDS - 1)
+    # A topic has its own order of words by frequency.
+    of_topic = (word * 7919 + topics[owner] * 104_729) % WORDS
+    columns = np.where(rng.random(len(owner)) < 0.5, of_topic, word)
+    matrix = sp.csr_matrix((np.ones(len(owner), np.float32), (owner, columns)), shape=(rows, WORDS))
+    matrix.sum_duplicates()
+    documents = np.bincount(matrix.indices, minlength=WORDS)
+    rarity = np.log((rows + 1) / (documents + 1)) + 1
+    matrix.data = ((1 + np.log(matrix.data)) * rarity[matrix.indices]).astype(np.float32)
+    return matrix

@@ -120,10 +120,8 @@ class TermLists:
     """Lists of memories by term, `routing="terms"`, for sparse keys.
 
     Args:
-        breadth: a list holds the `breadth` * log2 n memories in which its term has the largest weight.
-        reads: a query reads `reads` * log2 n entries.
-        scored: candidates that are scored exactly, per unit of beam.
-        homes: a memory stays in the list of at least one of its `homes` heaviest terms.
+        reads: with a beam, a query reads lists until it has read `reads` * log2 n entries, per unit of the beam.
+        scored: candidates that are scored exactly, per unit of the beam.
         temperature: the factor inside the softmax when importances learn.
         rate: the step of Adagrad.
         expansion: by which part of the difference the terms that a memory has learned move towards a query that was
@@ -138,10 +136,8 @@ class TermLists:
     """
 
     name: ClassVar[str] = "terms"
-    breadth: float = 16.0
     reads: float = 48.0
     scored: int = 32
-    homes: int = 8
     temperature: float = 20.0
     rate: float = 0.1
     expansion: float = 0.0
@@ -149,12 +145,10 @@ class TermLists:
 
     def __post_init__(self) -> None:
         check_int("flat", self.flat, 0)
-        positive = (self.breadth, self.reads, self.scored, self.homes, self.temperature, self.rate)
+        positive = (self.reads, self.scored, self.temperature, self.rate)
         _require(
-            all(0 < value < LARGEST_INT for value in positive)
-            and min(self.breadth, self.scored, self.homes) >= 1
-            and 0 <= self.expansion <= 1,
-            "options of term lists are positive numbers, breadth, scored and homes at least 1, expansion from 0 to 1",
+            all(0 < value < LARGEST_INT for value in positive) and self.scored >= 1 and 0 <= self.expansion <= 1,
+            "options of term lists are positive numbers, scored at least 1, expansion from 0 to 1",
             self,
         )
 

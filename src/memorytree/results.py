@@ -218,8 +218,11 @@ class Stats:
         average_depth: steps to a memory's leaf, on average over memories.
         levels: balance at each level from the root down.
         neighbours: links of a memory, on average (routing="graph" only).
-        expected_recall: the part of the ten nearest that a query without options finds, measured on 64 stored keys.
+        expected_recall: the part of the ten nearest that a query without options finds, measured on stored keys.
         measured_at: the number of memories when it was measured.
+        entries_read: entries of lists that such a query reads, on average (routing="terms" only). Lists hold all memories
+            with a term, so this grows with the memories; it is logarithmic only with a beam.
+        unread_share: the part of the squared length of a query's key whose lists are left unread (routing="terms" only).
         router_error: share of insertions for which a router predicted the wrong side (learning routers only).
         key_bytes: bytes of the keys.
         other_bytes: bytes of everything else that the index uses.
@@ -236,6 +239,8 @@ class Stats:
     neighbours: float | None = None
     expected_recall: float | None = None
     measured_at: int | None = None
+    entries_read: float | None = None
+    unread_share: float | None = None
     router_error: float | None = None
     key_bytes: int = 0
     other_bytes: int = 0

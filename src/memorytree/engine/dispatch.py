@@ -26,8 +26,12 @@ def score(tree, distance):
     """Return the score that users see for a distance; the larger the better."""
 
 
-def partial_score(tree, overlap, squared_length):
-    """Return a score from a part of the dot product and the key's squared length; the larger the better (sparse keys)."""
+def partial_score(tree, lists, row, overlap):
+    """Return a score from a part of the product of a query and a key of length one; the larger the better (sparse keys)."""
+
+
+def compares_lengths(tree):
+    """Return whether a key without a common term may be nearer than one with such terms, as it is shorter (sparse keys)."""
 
 
 def estimated_distance(tree, partial, prepared):

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from memorytree.engine.terms import lists as postings
 from memorytree.index.base import Index, RewardBatch, blank_decisions
 from memorytree.index.flat import FlatIndex
 from memorytree.index.flat_terms import FlatTerms
 from memorytree.index.single import insert_all
+from memorytree.index.terms import TermIndex
 from memorytree.results import NO_ID
 
 
@@ -45,11 +45,11 @@ def _reserve_numbers(flat: FlatIndex, larger: Index) -> None:
 
 
 def _move_learned(keys: FlatTerms, larger: Index) -> None:
-    """Move what rewards have taught of terms, and enter the memories in the lists that follow from it."""
+    """Move what rewards have taught of terms."""
+    assert isinstance(larger, TermIndex)
     state = larger.state_dict()
-    state["lists.importance"] = keys.importance[: keys.n_terms].copy()
-    state["lists.squares"] = keys.gradients[: keys.n_terms].copy()
     state["lists.given"] = keys.given[: len(keys)].astype(np.int32)
-    state["lists.counters"][postings.LEARNED] = keys.learned
     larger.load_state_dict(state, trusted=True)
-    larger.sweep()
+    terms = slice(1, keys.n_terms)
+    importance, squares = (array[terms].astype(np.float32) for array in (keys.importance, keys.gradients))
+    larger.load_importance(keys.names[terms], importance, squares, int(keys.learned))

@@ -26,6 +26,7 @@ from memorytree.index.base import (
     Rewards,
     ScoredHit,
     Scores,
+    query_allowed,
     rows_of,
     under,
     with_prefix,
@@ -172,6 +173,8 @@ class RerankedIndex(Index):
         return self.inner.stored_ids()
 
     def query(self, request: QueryRequest) -> QueryResult:
+        if request.allowed is not None:
+            return query_allowed(self, request)
         if not self.reranker.ready():
             return self.inner.query(self._candidate_request(request, request.start, request.stop, request.k))
         parts = []
@@ -185,7 +188,8 @@ class RerankedIndex(Index):
         return QueryResult(*(np.concatenate([part[column] for part in parts]) for column in range(3)))
 
     def _candidate_request(self, request: QueryRequest, start: int, stop: int, k: int) -> QueryRequest:
-        _, beam = self.reranker.candidates(self.inner, request.k, request.breadth)
+        _, needed = self.reranker.candidates(self.inner, request.k, request.breadth)
+        beam = None if request.beam is None and needed == 1 else needed  # the inner index knows its own default effort
         return replace(request, k=k, start=start, stop=stop, beam=beam)
 
     def _candidates(self, request: QueryRequest, start: int, stop: int) -> QueryResult:

@@ -13,43 +13,44 @@ from memorytree.index.validation import require
 
 USED = {
     "names": postings.TERMS, "lists": postings.TERMS, "importance": postings.TERMS, "squares": postings.TERMS,
-    "documents": postings.TERMS, "members": postings.POOL, "weights": postings.POOL,
+    "members": postings.POOL, "impacts": postings.POOL,
 }  # fmt: skip
 """Which counter says how much of an array is in use; other arrays are in use as a whole, or have a row for each memory."""
 OF_TERMS = tuple(name for name, counter in USED.items() if counter == postings.TERMS)
-OF_ROWS = ("homes", "lengths", "given")
+OF_ROWS = ("norms", "given")
 
 
 def blank_unused(arrays: Mapping[str, Array]) -> None:
     """Set what is not in use to zero, so that equal lists have equal states and removed memories leave no trace."""
     idle = ~_in_use(arrays)
-    arrays["weights"][idle] = 0
+    arrays["impacts"][idle] = 0
     arrays["members"][idle & ~_links(arrays)] = 0
     lists = arrays["lists"]
     lists[lists[:, postings.ROOM] == 0, postings.BEGIN] = 0
 
 
-def check_lists(arrays: Mapping[str, Array], keys: Mapping[str, Array], n: int, breadth: float) -> None:
+def check_lists(arrays: Mapping[str, Array], keys: Mapping[str, Array], n: int) -> None:
     """Raise ValueError, with the reason, if term lists contradict themselves or the stored keys.
 
-    Gaps, to be closed with the validation of hostile files: flags of members, chains of free runs that leave the pool, and
-    lengths of keys by importance.
+    Gap, to be closed with the validation of hostile files: chains of free runs that leave the pool.
 
     Args:
         arrays: the arrays of the lists.
         keys: the arrays of the table of keys.
         n: the number of memories.
-        breadth: the option that limits the length of lists.
     """
     counters = arrays["counters"]
     terms, pool = int(counters[postings.TERMS]), int(counters[postings.POOL])
     require(1 <= terms <= min(len(arrays[name]) for name in OF_TERMS), "terms")
-    require(0 <= pool <= min(len(arrays["members"]), len(arrays["weights"])), "the pool holds what is in use")
-    require(n <= min(len(arrays[name]) for name in OF_ROWS) and counters[postings.PEAK] >= n, "rows have homes")
+    require(0 <= pool <= min(len(arrays["members"]), len(arrays["impacts"])), "the pool holds what is in use")
+    require(n <= min(len(arrays[name]) for name in OF_ROWS), "rows have lengths")
+    require(counters[postings.LESSONS] >= 0 and 0 <= counters[postings.NEXT] <= 2**62, "counters are not negative")
     _check_terms({name: arrays[name][:terms] for name in ("names", "importance", "squares")}, arrays["places"])
     lists = arrays["lists"][:terms]
-    _check_runs(lists, arrays, pool, breadth)
+    _check_runs(lists, arrays, pool)
     _check_entries(lists, arrays, keys, n)
+    _check_effort(arrays)
+    require(counters[postings.LESSONS] > 0 or np.all(arrays["importance"][:terms] == 1), "importances change by lessons")
 
 
 def _in_use(arrays: Mapping[str, Array]) -> Array:
@@ -89,20 +90,28 @@ def _check_terms(of_terms: Mapping[str, Array], places: Array) -> None:
     require(np.all((squares >= 0) & np.isfinite(squares)), "squares are numbers")
 
 
-def _check_runs(lists: Array, arrays: Mapping[str, Array], pool: int, breadth: float) -> None:
-    """Lists lie in runs of their own, and every run is in use or free. No list is longer than it may be."""
-    begin, room, length, pins = lists.T
-    require(np.all((lists >= 0).all(axis=1) & (length <= room) & (pins <= length) & (begin + room <= pool)), "lists fit")
-    require(np.all(room & (room - 1) == 0) and np.all((room > 0) == (length > 0)), "room is a power of two")
-    most = int(breadth * np.log2(arrays["counters"][postings.PEAK] + 2.0))
-    require(np.all(length - pins <= most), "lists keep to their limit")
+def _check_effort(arrays: Mapping[str, Array]) -> None:
+    """The tables of the last calibration are numbers that it could have measured."""
+    reads, recalls = arrays["reads"], arrays["recalls"]
+    require(np.all((reads >= 0) & np.isfinite(reads)), "entries are counted")
+    require(not np.any(np.isnan(arrays["usual"])), "usual distances are numbers")
+    require(np.all((recalls >= 0) & (recalls <= 1)), "recalls are parts")
+    require(np.all(arrays["counters"][[postings.CALIBRATED, postings.CALIBRATED_LESSONS]] >= 0), "calibrations are counted")
+
+
+def _check_runs(lists: Array, arrays: Mapping[str, Array], pool: int) -> None:
+    """Lists lie in runs of their own, and every run is in use or free."""
+    begin, room, length = lists.T
+    sizes = postings.run_sizes()
+    require(np.all((lists >= 0).all(axis=1) & (length <= room) & (begin + room <= pool)), "lists fit")
+    require(np.all(np.isin(room, sizes)) and np.all((room > 0) == (length > 0)), "lists have runs of the right size")
     require(length.sum() == arrays["counters"][postings.ENTRIES], "the number of entries is counted")
     runs = [np.column_stack([begin[room > 0], room[room > 0]])]
     for kind, head in enumerate(arrays["free"].tolist()):
         chain = 0
         while head != NONE:
             require(0 <= head < pool and chain <= pool, "the chains of free runs end")
-            runs.append(np.array([[head, 1 << kind]]))
+            runs.append(np.array([[head, sizes[kind]]]))
             chain += 1
             link = int(arrays["members"][head])
             head = link if link == NONE else link * postings.SMALLEST_RUN
@@ -113,41 +122,29 @@ def _check_runs(lists: Array, arrays: Mapping[str, Array], pool: int, breadth: f
 
 
 def _check_entries(lists: Array, arrays: Mapping[str, Array], keys: Mapping[str, Array], n: int) -> None:
-    """Every entry links to a stored memory that has the term with that weight; every memory has a home."""
+    """Every memory is once in the list of each of its terms, with the right impact, and in no other list."""
     terms = len(lists)
     begin, length = lists[:, postings.BEGIN], lists[:, postings.LENGTH]
     term = np.repeat(np.arange(terms), length)
-    offset = np.arange(len(term)) - np.repeat(np.cumsum(length) - length, length)
-    at = begin[term] + offset
-    members, weights = arrays["members"][at], arrays["weights"][at]
-    rows = members >> postings.FLAGS
-    require(np.all((rows >= 0) & (rows < n)), "entries lead to memories")
-    ranks = np.where(members & postings.PINNED, np.inf, np.abs(weights))
-    parents = np.flatnonzero(offset > 0)
-    require(np.all(ranks[parents - offset[parents] + (offset[parents] - 1) // 2] <= ranks[parents]), "lists are heaps")
-    pins = np.bincount(term[(members & postings.PINNED) > 0], minlength=terms)
-    require(np.array_equal(pins, lists[:, postings.PINS]), "pinned entries are counted")
+    at = begin[term] + np.arange(len(term)) - np.repeat(np.cumsum(length) - length, length)
+    rows, impacts = arrays["members"][at].astype(np.int64), arrays["impacts"][at].astype(np.float64)
+    require(np.all((rows >= 0) & (rows < n)), "entries of lists lead to memories")
     spans = keys["spans"][keys["rows"][:n, SLOT]]
     owner = np.repeat(np.arange(n), spans[:, 1])
     inside = np.repeat(spans[:, 0] - (np.cumsum(spans[:, 1]) - spans[:, 1]), spans[:, 1]) + np.arange(len(owner))
     bare = np.flatnonzero(spans[:, 1] == 0)
     given = arrays["given"][:n]
     require(np.all((given >= 0) & (given <= spans[:, 1])), "keys are as long as they were given, or longer")
-    key_terms, key_weights = keys["key_features"][inside], keys["key_weights"][inside]
+    key_terms, weights = keys["key_features"][inside].astype(np.int64), keys["key_weights"][inside].astype(np.float64)
     require(np.all((key_terms > 0) & (key_terms < terms)), "keys are made of terms")
-    documents = np.bincount(key_terms, minlength=terms)
-    require(np.array_equal(documents, arrays["documents"][:terms]), "memories are counted by term")
+    own, learned = np.sqrt(np.bincount(owner, weights**2, minlength=n)), arrays["norms"][:n, postings.LEARNED]
+    require(np.allclose(arrays["norms"][:n, postings.OWN], own, rtol=1e-5, atol=1e-44), "lists hold the lengths of keys")
+    require(np.all((learned >= 0) & np.isfinite(learned)), "lists hold lengths that are numbers")
     codes = np.concatenate([owner * terms + key_terms, bare * terms])
-    values = np.concatenate([key_weights, np.zeros(len(bare), np.float32)])
-    # Searching in sorted order is far quicker.
-    order, own = np.argsort(codes, kind="stable"), rows.astype(np.int64) * terms + term
-    codes, own_order = codes[order], np.argsort(own, kind="stable")
-    own = own[own_order]
-    found = np.minimum(np.searchsorted(codes, own), max(len(codes) - 1, 0))
-    require(len(codes) or not len(own), "entries lead to memories")
-    require(np.array_equal(codes[found], own), "memories have the terms in whose lists they are")
-    require(np.array_equal(values[order[found]], weights[own_order]), "lists hold the weights of terms")
-    require(_all_differ(own), "no memory is twice in a list")
-    homes = np.bincount(rows[(members & postings.HOME) > 0], minlength=n)
-    require(np.array_equal(homes, arrays["homes"][:n]) and np.all(homes > 0), "every memory has a home")
-    require(np.all((members & postings.HOME > 0) | (members & postings.PINNED == 0)), "only homes are pinned")
+    order, in_lists = np.argsort(codes, kind="stable"), rows * terms + term
+    by_code = np.argsort(in_lists, kind="stable")
+    require(np.array_equal(codes[order], in_lists[by_code]), "lists hold the memories that have their terms")
+    parts = np.divide(weights, own[owner], out=np.zeros_like(weights), where=own[owner] > 0)
+    expected = np.concatenate([np.sqrt(np.abs(parts)) * np.sign(parts), np.zeros(len(bare))]) * postings.LARGEST_IMPACT
+    # Rounding may differ in the last bit.
+    require(np.all(np.abs(expected[order] - impacts[by_code]) <= 0.51), "lists hold the impacts of terms")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
-from memorytree.arguments import IdSet
+from memorytree.arguments import IdSet, count_keys
 from memorytree.results import Explanation, Hit
 from memorytree.store.columns import MetadataColumn
 from memorytree.store.inputs import Key, Where, check_where
@@ -75,10 +75,10 @@ class Filter:
         return candidates[self.matches(candidates)]
 
 
-def allowed_ids(state: StoreState, where: Where | None) -> IdSet:
+def allowed_ids(state: StoreState, where: Where) -> IdSet:
     """The ids of the memories that match a filter and have not expired; kept until something changes."""
     now = time.time()
-    name = repr(sorted((where or {}).items(), key=repr))
+    name = repr(sorted(where.items(), key=repr))
     kept = state.filters.get(name)
     if kept is None or now >= state.records.next_expiry:
         places = Filter(state.records, where, now).places()
@@ -89,18 +89,33 @@ def allowed_ids(state: StoreState, where: Where | None) -> IdSet:
     return kept
 
 
-def query_filtered(state: StoreState, x: object, k: int, where: Where | None, asked: SingleQueryOptions) -> StoreHits:
-    """The best k of the memories that match a filter and have not expired."""
+def query_present(state: StoreState, x: object, k: int, where: Where | None, asked: SingleQueryOptions) -> StoreHits:
+    """The best k of the memories that match a filter, if there is one, and have not expired."""
+    if where is None and state.records.next_expiry > time.time():
+        return StoreHits(state, state.tree.query(x, k, **asked))
     with state.reading():
-        return StoreHits(state, state.tree.query(x, k, allowed=allowed_ids(state, where), **asked))
+        if where is not None:
+            return StoreHits(state, state.tree.query(x, k, allowed=allowed_ids(state, where), **asked))
+        rest = asked.copy()
+        rest["exclude"] = [*(asked.get("exclude") or ()), *state.records.expired(time.time())]
+        return StoreHits(state, state.tree.query(x, k, **rest))
 
 
-def query_many_filtered(
+def query_many_present(
     state: StoreState, X: Key, k: int, where: Where | None, threads: int, asked: QueryOptions
 ) -> StoreHitMatrix:
-    """A batch of filtered queries."""
+    """`query_present` for a batch."""
+    if where is None and state.records.next_expiry > time.time():
+        return StoreHitMatrix.from_matrix(state, state.tree.query_many(X, k, threads=threads, **asked))
     with state.reading():
-        found = state.tree.query_many(X, k, allowed=allowed_ids(state, where), threads=threads, **asked)
+        if where is not None:
+            found = state.tree.query_many(X, k, allowed=allowed_ids(state, where), threads=threads, **asked)
+        else:
+            expired, n = state.records.expired(time.time()), count_keys(X)
+            given = asked.get("exclude")
+            rest = asked.copy()
+            rest["exclude"] = [[*row, *expired] for row in (given if given is not None else [()] * n)]
+            found = state.tree.query_many(X, k, threads=threads, **rest)
     return StoreHitMatrix.from_matrix(state, found)
 
 

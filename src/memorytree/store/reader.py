@@ -20,8 +20,8 @@ from memorytree.store.filtering import (
     QueryOptions,
     SingleQueryOptions,
     explain_present,
-    query_filtered,
-    query_many_filtered,
+    query_many_present,
+    query_present,
 )
 from memorytree.store.import_export import TextFile
 from memorytree.store.inputs import NO_EXPIRY, Key, MetadataValue, Times, Where
@@ -246,9 +246,7 @@ class StoreReader:
         asked = SingleQueryOptions(
             recall=recall, beam=beam, explore=explore, exclude=exclude, exploration_seed=exploration_seed
         )
-        if where is None and state.records.next_expiry > time.time():
-            return StoreHits(state, state.tree.query(x, k, **asked))
-        return query_filtered(state, x, k, where, asked)
+        return query_present(state, x, k, where, asked)
 
     def query_many(
         self, X: Key, k: int = 1, *, where: Where | None = None, threads: int = 1, **query_options: Unpack[QueryOptions]
@@ -270,10 +268,7 @@ class StoreReader:
         >>> store.query_many([[0.9, 0.2], [0.1, 0.8]]).ids.tolist()
         [[0], [1]]
         """
-        state = self._session.state()
-        if where is None and state.records.next_expiry > time.time():
-            return StoreHitMatrix.from_matrix(state, state.tree.query_many(X, k, threads=threads, **query_options))
-        return query_many_filtered(state, X, k, where, threads, query_options)
+        return query_many_present(self._session.state(), X, k, where, threads, query_options)
 
     def score(self, x: Key, ids: Iterable[int]) -> np.ndarray:
         """How well given memories fit a key, whatever routing would find.

@@ -35,11 +35,11 @@ class KeyMaker(ABC):
 
     Attributes:
         store_options: the options of `MemoryStore` that suit these keys.
-        beam: how many leaves a query searches.
+        beam: how many leaves a query searches; None for the default effort.
     """
 
     store_options: ClassVar[Mapping[str, object]]
-    beam: ClassVar[int]
+    beam: ClassVar[int | None]
 
     @abstractmethod
     def keys(self, texts: list[str]) -> NDArray[np.float32] | KeyRows:
@@ -68,9 +68,9 @@ class WordKeys(KeyMaker):
     # Chosen on questions about three conversations; docs/results/locomo.md has the figures of seven others.
     store_options: ClassVar[Mapping[str, object]] = {
         "scorer": "tfidf",
-        "routing": TermLists(reads=96, scored=64, rate=0.3, temperature=10, expansion=0.3),
+        "routing": TermLists(rate=0.3, temperature=10, expansion=0.3),
     }
-    beam = 1
+    beam = None
 
     def keys(self, texts: list[str]) -> KeyRows:
         """One sparse row for each text."""

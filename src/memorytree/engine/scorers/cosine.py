@@ -10,6 +10,7 @@ from memorytree.engine.dense import dot, squared_norm
 from memorytree.engine.hash_map import place_in, place_of_term
 from memorytree.engine.jit import body_for, helper
 from memorytree.engine.sparse import key_range
+from memorytree.engine.terms.lists import LEARNED, LESSONS, OWN
 
 Cosine = namedtuple("Cosine", "learns")
 
@@ -70,26 +71,38 @@ def weighted_distance(tree, slot, prepared, lists):
     terms, weights = tree.key_features, tree.key_weights
     key_squared = 0.0
     product = 0.0
-    for j in key_range(tree, slot):
-        term = np.uint32(terms[j])
-        weight = np.float64(importance[term]) * weights[j]
-        key_squared += weight * weights[j]
-        product += weight * values[place_of_term(prepared, term)]
+    if lists.counters[LESSONS] == 0:  # all importances are 1
+        for j in key_range(tree, slot):
+            weight = np.float64(weights[j])
+            key_squared += weight * weights[j]
+            product += weight * values[place_of_term(prepared, np.uint32(terms[j]))]
+    else:
+        for j in key_range(tree, slot):
+            term = np.uint32(terms[j])
+            weight = np.float64(importance[term]) * weights[j]
+            key_squared += weight * weights[j]
+            product += weight * values[place_of_term(prepared, term)]
     lengths = np.sqrt(prepared.squared_length * key_squared)
     # Never below 0: rounding must not put another key before an equal one.
     return max(1.0 - product / lengths, 0.0) if lengths > 0 else 1.0
 
 
 @body_for(dispatch.partial_score, "cosine")
-def partial_score(tree, overlap, squared_length):
-    return overlap * abs(overlap) / squared_length if squared_length > 0 else 0.0
+def partial_score(tree, lists, row, overlap):
+    if lists.counters[LESSONS] == 0:  # both lengths are equal
+        return np.float64(overlap)
+    learned = np.float64(lists.norms[row, LEARNED])
+    return overlap * lists.norms[row, OWN] / learned if learned > 0 else 0.0
+
+
+@body_for(dispatch.compares_lengths, "cosine")
+def compares_lengths(tree):
+    return False
 
 
 @body_for(dispatch.estimated_distance, "cosine")
 def estimated_distance(tree, partial, prepared):
-    if not prepared.squared_length > 0:
-        return 1.0
-    return 1.0 - np.copysign(np.sqrt(abs(partial) / prepared.squared_length), partial)
+    return 1.0 - partial / np.sqrt(prepared.squared_length) if prepared.squared_length > 0 else 1.0
 
 
 @body_for(dispatch.score, "cosine")

@@ -9,6 +9,7 @@ from memorytree.engine.arrays import NONE
 from memorytree.engine.hash_map import place_in, place_of_term
 from memorytree.engine.jit import body_for, fast_helper
 from memorytree.engine.sparse import key_range
+from memorytree.engine.terms.lists import LEARNED, OWN
 
 Distance = namedtuple("Distance", "learns")
 
@@ -86,8 +87,14 @@ def weighted_distance(tree, slot, prepared, lists):
 
 
 @body_for(dispatch.partial_score, "distance")
-def partial_score(tree, overlap, squared_length):
-    return 2.0 * overlap - squared_length
+def partial_score(tree, lists, row, overlap):
+    learned = np.float64(lists.norms[row, LEARNED])
+    return 2.0 * overlap * lists.norms[row, OWN] - learned * learned
+
+
+@body_for(dispatch.compares_lengths, "distance")
+def compares_lengths(tree):
+    return True
 
 
 @body_for(dispatch.estimated_distance, "distance")

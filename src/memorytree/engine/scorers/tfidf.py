@@ -18,14 +18,16 @@ from memorytree.engine.arrays import MEMORIES, NONE
 from memorytree.engine.hash_map import place_of_term
 from memorytree.engine.jit import body_for, helper
 from memorytree.engine.sparse import key_range
+from memorytree.engine.terms.lists import LEARNED, LENGTH, NO_FEATURE, OWN
 
 Tfidf = namedtuple("Tfidf", "learns")
 
 
 @helper
 def rarity(tree, lists, term):
-    """Return the rarity of a term among the memories stored now."""
-    return np.log(1.0 + tree.counters[MEMORIES] / (lists.documents[term] + 0.5))
+    """Return the rarity of a term among the memories stored now; NO_FEATURE stands for terms that no memory has."""
+    documents = lists.lists[term, LENGTH] if term != NO_FEATURE else 0
+    return np.log(1.0 + tree.counters[MEMORIES] / (documents + 0.5))
 
 
 @body_for(dispatch.term_weight, "tfidf")
@@ -51,8 +53,14 @@ def weighted_distance(tree, slot, prepared, lists):
 
 
 @body_for(dispatch.partial_score, "tfidf")
-def partial_score(tree, overlap, squared_length):
-    return overlap / np.sqrt(np.sqrt(squared_length)) if squared_length > 0 else 0.0
+def partial_score(tree, lists, row, overlap):
+    learned = np.float64(lists.norms[row, LEARNED])
+    return overlap * lists.norms[row, OWN] / np.sqrt(learned) if learned > 0 else 0.0
+
+
+@body_for(dispatch.compares_lengths, "tfidf")
+def compares_lengths(tree):
+    return False
 
 
 @body_for(dispatch.estimated_distance, "tfidf")

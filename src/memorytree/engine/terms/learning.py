@@ -11,9 +11,12 @@ from memorytree.engine.hash_map import place_of_term, row_of_id
 from memorytree.engine.jit import blank, helper, kernel
 from memorytree.engine.sparse import key_range
 from memorytree.engine.storage import mark_used
-from memorytree.engine.terms.lists import LEARNED, MAX_IMPORTANCE, TERMS
+from memorytree.engine.terms.admission import measure, refresh_next
+from memorytree.engine.terms.calibration import calibration_due
+from memorytree.engine.terms.lists import LESSONS, MAX_IMPORTANCE, TERMS
 from memorytree.engine.terms.query import known_terms, prepare
 
+REFRESHED = 4  # memories whose lengths are computed again after each query
 EPSILON = np.float32(1e-2)  # makes the first steps shorter than Adagrad's usual ones
 
 Hits = namedtuple("Hits", "slots rewards cosines squared_lengths pulls")
@@ -157,19 +160,23 @@ def compute_pulls(tree, lists, prepared, hits, n):
 
 
 @kernel
-def learn_rows(tree, lists, X, ids, rewards):
-    """Learn the importance of terms from the rewards of queries.
+def learn_rows(tree, lists, X, ids, rewards, progress):
+    """Learn the importance of terms from the rewards of queries, from row progress[0] on.
 
     ids (int64) and rewards (float64, NaN where none was observed) have the shape (n, k). Memories with a reward > 0 are
-    marked as used. Returns from how many queries anything was learned: none where all rewards are equal.
+    marked as used. Lengths of keys follow the importances: those of the hits at once, of the other memories in turn. Stops
+    after the row at which lists must be calibrated. Returns (from how many queries anything was learned: none where all
+    rewards are equal, whether lists must be calibrated).
     """
     k = ids.shape[1]
     hits = Hits(
         blank(k, np.int64), blank(k, np.float64), blank(k, np.float64), blank(k, np.float64), blank(k, np.float64)
     )  # fmt: skip
     scratch = blank(0, np.int32)
-    learned = 0
-    for i in range(ids.shape[0]):
+    learned, due = 0, False
+    while progress[0] < ids.shape[0] and not due:
+        i = progress[0]
+        progress[0] += 1
         n, features = collect_hits(tree, ids[i], rewards[i], hits)
         if n == 0:
             continue
@@ -192,6 +199,10 @@ def learn_rows(tree, lists, X, ids, rewards):
             weight = np.float64(term_weight(tree, lists, terms[j])) * weights[j] * weights[j]
             count = add_to_gradient(lists, terms[j], -own * weight / (2 * prepared.squared_length), touched, count)
         step_terms(lists, touched, count)
-        lists.counters[LEARNED] += 1
+        for j in range(n):
+            measure(tree, lists, np.int64(tree.slots[hits.slots[j]]))
+        refresh_next(tree, lists, REFRESHED)
+        lists.counters[LESSONS] += 1
         learned += 1
-    return learned
+        due = calibration_due(tree, lists)
+    return learned, due

@@ -1,20 +1,24 @@
-"""Posting lists of limited length, as arrays: for each term the memories in which it weighs most.
+"""Posting lists, as arrays: for each term all memories that have it, with a one-byte impact each.
 
 counters    int64 (8,): see the constants below
 places      int32 (size, 2): hash map from features to terms (`hash_map.py`)
 names       int32 (terms,): the feature of each term
-lists       int64 (terms, 4): BEGIN, ROOM and LENGTH of each list in the pool, and its number of pinned entries
+lists       int64 (terms, 3): BEGIN, ROOM and LENGTH of each list in the pool
 importance  float32 (terms,): learned factor of each term; squares, float32 (terms,), holds Adagrad's sums
-documents   int32 (terms,): number of memories that have the term
-members     int32 (pool,): entries of the lists, (row << FLAGS) + flags; weights, float32 (pool,): the term's weight there
-homes       int32 (memories,): number of lists that are homes of a memory and that it is in
-lengths     float32 (memories,): sum of squares of a key, with learned importances
+members     int32 (pool,): the rows of the memories in the lists; impacts, int8 (pool,): the term's impact there
+norms       float32 (memories, 2): OWN, the length of a key, and LEARNED, its length with learned importances
 given       int32 (memories,): number of terms of the key itself, without those that were added by expansion
 free        int64 (RUN_CLASSES,): free runs of the pool (`pool.py`)
+reads       float32 (SKIPS,): entries read by a query, by how much is skipped (`calibration.py`)
+recalls     float32 (SKIPS, SCORED): the recall it reaches, by how much is skipped and how many candidates are scored
+usual       float32 (RANKS,): how far the nearest memories of keys usually are at most, by rank; a query whose nearest are
+            further away gets more effort (`search.py`)
+shortest    float32 (blocks,): least LEARNED length in each block of rows; follows from `norms`
 gradient    float32 (terms,): scratch, all zeros except during a step of learning
 
-A list is a heap with the lightest entry on top, which a heavier one replaces. Lists are runs of a power of two of entries in
-one pool. Memories are rows of a tree with a single leaf, which stores their keys with terms (0 .. terms - 1) for features.
+A list is a run of entries in one pool, in no particular order. Runs have four sizes between two powers of two. An impact i
+stands for the weight sign(i) (i / 127)^2 in a key of length one; the square makes the relative error of small weights
+smaller. Memories are rows of a tree with a single leaf, which stores their keys with terms (0 .. terms - 1) for features.
 """
 
 import numpy as np
@@ -23,31 +27,37 @@ from numba.experimental import structref
 
 from memorytree.engine.arrays import NONE
 from memorytree.engine.hash_map import find
-from memorytree.engine.heap import sift_down, sift_up
-from memorytree.engine.jit import HANDLE_TYPE, blank, helper, kernel
-from memorytree.engine.pool import grown, lengthened, pop_free, push_free, size_class
+from memorytree.engine.jit import HANDLE_TYPE, blank, copy_run, helper, kernel
+from memorytree.engine.pool import grown, lengthened, pop_free, push_free
 
-# Entries of `counters`. PEAK is the largest number of memories since the lists were last built; the limit of lists follows
-# from it, so that it never falls below their length. POOL is the end of the pool, NEXT the row that `reoffer` begins with,
-# LEARNED the number of queries whose rewards changed importances.
-TERMS, PEAK, ENTRIES, POOL, NEXT, LEARNED = range(6)
-# Columns of `lists`. Pinned entries are never replaced.
-BEGIN, ROOM, LENGTH, PINS = range(4)
-# Columns of `places`, the map from a feature to its term.
-FEATURE, TERM = range(2)
-# Flags of an entry, in the bits below its row.
-HOME, PINNED, FLAGS = 1, 2, 2
+# Entries of `counters`. POOL is the end of the pool, NEXT the row that `refresh` continues with, LESSONS the number of
+# queries whose rewards changed importances; CALIBRATED and CALIBRATED_LESSONS are memories and lessons at the last
+# calibration.
+TERMS, ENTRIES, POOL, NEXT, LESSONS, CALIBRATED, CALIBRATED_LESSONS = range(7)
+BEGIN, ROOM, LENGTH = range(3)  # columns of `lists`
+FEATURE, TERM = range(2)  # columns of `places`, the map from a feature to its term
+OWN, LEARNED = range(2)  # columns of `norms`
 SMALLEST_RUN = 2
-RUN_CLASSES = 40
+RUN_CLASSES = 128
+BLOCK = 256  # rows in a block of `shortest`
 NO_FEATURE = 0  # the term of keys without terms
-GONE = -2  # marks excluded candidates of a query
+LARGEST_IMPACT = 127
 MAX_IMPORTANCE = 1e4  # its inverse is the least importance
+SEARCHED_AT_ONCE = 64  # entries compared without a branch when a row is searched in a list
+
+SKIPS = (0.0, 0.005, 0.01, 0.02, 0.035, 0.05, 0.075, 0.1, 0.14, 0.2, 0.3)
+"""The shares of a query's squared length that calibration leaves unread."""
+SCORED = (20, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
+"""The numbers of candidates for ten hits that calibration compares."""
+
+RANKS = 10
+"""Calibration measures the ten nearest."""
 
 FIELDS = (
-    "settings", "counters", "places", "names", "lists", "importance", "squares", "documents",
-    "members", "weights", "homes", "lengths", "given", "free", "gradient",
+    "settings", "counters", "places", "names", "lists", "importance", "squares",
+    "members", "impacts", "norms", "given", "free", "reads", "recalls", "usual", "shortest", "gradient",
 )  # fmt: skip
-ARRAYS = FIELDS[1:-1]  # without settings and scratch
+ARRAYS = FIELDS[1:-2]  # without settings, what follows from other arrays, and scratch
 
 
 @structref.register
@@ -74,14 +84,16 @@ def _make(*values):
 @kernel
 def _arrays_of(lists):
     return (
-        lists.counters, lists.places, lists.names, lists.lists, lists.importance, lists.squares, lists.documents,
-        lists.members, lists.weights, lists.homes, lists.lengths, lists.given, lists.free,
+        lists.counters, lists.places, lists.names, lists.lists, lists.importance, lists.squares,
+        lists.members, lists.impacts, lists.norms, lists.given, lists.free, lists.reads, lists.recalls, lists.usual,
     )  # fmt: skip
 
 
 def make(settings: object, arrays: dict[str, np.ndarray]) -> Lists:
     """Make lists over these arrays, which they then own; `settings` are the options `Terms`."""
-    return _make(settings, *(arrays[name] for name in ARRAYS), np.zeros(len(arrays["names"]), np.float32))
+    shortest = arrays["norms"][:, LEARNED].reshape(-1, BLOCK).min(axis=1)
+    scratch = np.zeros(len(arrays["names"]), np.float32)
+    return _make(settings, *(arrays[name] for name in ARRAYS), shortest, scratch)
 
 
 def arrays_of(lists: Lists) -> dict[str, np.ndarray]:
@@ -97,17 +109,26 @@ def empty() -> dict[str, np.ndarray]:
         "counters": counters,
         "places": np.full((64, 2), NONE, np.int32),
         "names": np.full(32, NONE, np.int32),
-        "lists": np.zeros((32, 4), np.int64),
+        "lists": np.zeros((32, 3), np.int64),
         "importance": np.ones(32, np.float32),
         "squares": np.zeros(32, np.float32),
-        "documents": np.zeros(32, np.int32),
         "members": np.empty(64, np.int32),
-        "weights": np.empty(64, np.float32),
-        "homes": np.zeros(64, np.int32),
-        "lengths": np.zeros(64, np.float32),
-        "given": np.zeros(64, np.int32),
+        "impacts": np.empty(64, np.int8),
+        # Lengths of rows that are not in use are infinite, so that `shortest` ignores them.
+        "norms": np.full((BLOCK, 2), np.inf, np.float32),
+        "given": np.zeros(BLOCK, np.int32),
         "free": np.full(RUN_CLASSES, NONE, np.int64),
+        "reads": np.zeros(len(SKIPS), np.float32),
+        "recalls": np.zeros((len(SKIPS), len(SCORED)), np.float32),
+        "usual": np.full(RANKS, np.inf, np.float32),
     }
+
+
+def run_sizes() -> np.ndarray:
+    """Return the sizes of runs (int64) by size class; class 0 is not used."""
+    classes = np.arange(RUN_CLASSES)
+    kinds = np.maximum(classes - 5, 0) // 4
+    return (classes - 4 * kinds) * (SMALLEST_RUN << kinds)
 
 
 def build_map(names: np.ndarray) -> np.ndarray:
@@ -170,14 +191,12 @@ def add_term(lists, feature):
         lists.lists = grown(lists.lists, 2 * term)
         lists.importance = lengthened(lists.importance, 2 * term)
         lists.squares = lengthened(lists.squares, 2 * term)
-        lists.documents = lengthened(lists.documents, 2 * term)
         lists.gradient = np.zeros(2 * term, np.float32)
     lists.names[term] = feature
     for column in range(lists.lists.shape[1]):
         lists.lists[term, column] = 0
     lists.importance[term] = 1
     lists.squares[term] = 0
-    lists.documents[term] = 0
     lists.counters[TERMS] += 1
     if 2 * lists.counters[TERMS] > lists.places.shape[0]:
         places = blank((2 * lists.places.shape[0], 2), np.int32)
@@ -192,13 +211,49 @@ def add_term(lists, feature):
     return term
 
 
+# ---- impacts
+
+
+@helper
+def impact_of(weight, norm):
+    """Return the impact (int8) of a term with this weight in a key of this length."""
+    size = np.int64(np.rint(LARGEST_IMPACT * np.sqrt(abs(np.float64(weight)) / norm))) if norm > 0 else 0
+    size = min(size, LARGEST_IMPACT)
+    return np.int8(size if weight >= 0 else -size)
+
+
 # ---- the pool
 
 
 @helper
+def run_step(size):
+    """Return the difference between the sizes of runs around this one."""
+    step = SMALLEST_RUN
+    while 8 * step <= size:
+        step *= 2
+    return step
+
+
+@helper
+def run_for(size):
+    """Return the size of the smallest run with room for so many entries."""
+    step = run_step(size)
+    return (size + step - 1) // step * step
+
+
+@helper
+def run_class(room):
+    """Return the size class of a run."""
+    step, kind = run_step(room), 0
+    while SMALLEST_RUN << kind < step:
+        kind += 1
+    return 4 * kind + room // step
+
+
+@helper
 def allocate_run(lists, room):
-    """Return the beginning of a run of this size (a power of two): a free one, or a new one at the end of the pool."""
-    begin = pop_free(lists.free, size_class(room), lists.members, SMALLEST_RUN)
+    """Return the beginning of a run of this size: a free one, or a new one at the end of the pool."""
+    begin = pop_free(lists.free, run_class(room), lists.members, SMALLEST_RUN)
     if begin != NONE:
         return begin
     begin = lists.counters[POOL]
@@ -207,7 +262,7 @@ def allocate_run(lists, room):
         while begin + room > size:
             size *= 2
         lists.members = lengthened(lists.members, size)
-        lists.weights = lengthened(lists.weights, size)
+        lists.impacts = lengthened(lists.impacts, size)
     lists.counters[POOL] += room
     return begin
 
@@ -215,75 +270,93 @@ def allocate_run(lists, room):
 @helper
 def free_run(lists, begin, room):
     """Return a run to the free ones of its size."""
-    push_free(lists.free, size_class(room), lists.members, SMALLEST_RUN, begin)
+    push_free(lists.free, run_class(room), lists.members, SMALLEST_RUN, begin)
 
 
 @helper
-def reserve_entry(lists, term):
-    """Make room for one more entry in a list."""
-    begin, room, length = lists.lists[term, BEGIN], lists.lists[term, ROOM], lists.lists[term, LENGTH]
-    if length < room:
-        return
-    larger = max(2 * room, SMALLEST_RUN)
-    target = allocate_run(lists, larger)
-    for j in range(length):
-        lists.members[target + j] = lists.members[begin + j]
-        lists.weights[target + j] = lists.weights[begin + j]
-    if room:
-        free_run(lists, begin, room)
+def resize_list(lists, term, room):
+    """Move a list to a run of this size; an empty list has none."""
+    begin, old = lists.lists[term, BEGIN], lists.lists[term, ROOM]
+    target = allocate_run(lists, room) if room else 0
+    copy_run(lists.members, target, lists.members, begin, lists.lists[term, LENGTH])
+    copy_run(lists.impacts, target, lists.impacts, begin, lists.lists[term, LENGTH])
+    if old:
+        free_run(lists, begin, old)
     lists.lists[term, BEGIN] = target
-    lists.lists[term, ROOM] = larger
+    lists.lists[term, ROOM] = room
 
 
-# ---- one list: a heap
-
-
-@helper
-def entry_cost(weight, member):
-    """Return what the heap is ordered by; pinned entries never come to the top while there are others."""
-    return np.inf if member & PINNED else np.float64(abs(weight))
+# ---- entries
 
 
 @helper
-def sift_entry_down(lists, begin, length, place):
-    """Restore the heap of a list after entry `place` became heavier."""
-    sift_down(entry_cost, lists.weights, lists.members, begin, length, place)
-
-
-@helper
-def add_entry(lists, term, member, weight):
-    """Add an entry to a list, whatever its limit."""
-    reserve_entry(lists, term)
-    begin, length = lists.lists[term, BEGIN], lists.lists[term, LENGTH]
-    lists.members[begin + length] = member
-    lists.weights[begin + length] = weight
-    lists.lists[term, LENGTH] += 1
-    lists.lists[term, PINS] += (member & PINNED) // PINNED
+def add_entry(lists, term, row, impact):
+    """Append a memory to a list."""
+    length, room = lists.lists[term, LENGTH], lists.lists[term, ROOM]
+    if length == room:
+        resize_list(lists, term, run_for(length + 1))
+    entry = lists.lists[term, BEGIN] + length
+    lists.members[entry] = row
+    lists.impacts[entry] = impact
+    lists.lists[term, LENGTH] = length + 1
     lists.counters[ENTRIES] += 1
-    sift_up(entry_cost, lists.weights, lists.members, begin, length)
-
-
-@helper
-def remove_entry(lists, term, j):
-    """Remove entry j of a list; the last entry takes its place, and an empty list returns its run."""
-    begin, last = lists.lists[term, BEGIN], lists.lists[term, LENGTH] - 1
-    lists.lists[term, LENGTH] = last
-    lists.lists[term, PINS] -= (lists.members[begin + j] & PINNED) // PINNED
-    lists.counters[ENTRIES] -= 1
-    if j < last:
-        lists.members[begin + j], lists.weights[begin + j] = lists.members[begin + last], lists.weights[begin + last]
-        sift_up(entry_cost, lists.weights, lists.members, begin, j)
-        sift_entry_down(lists, begin, last, j)
-    if last == 0:
-        free_run(lists, begin, lists.lists[term, ROOM])
-        lists.lists[term, ROOM] = 0
 
 
 @helper
 def find_entry(lists, term, row):
-    """Return the index of a memory in a list, or NONE."""
-    begin = lists.lists[term, BEGIN]
-    for j in range(lists.lists[term, LENGTH]):
-        if lists.members[begin + j] >> FLAGS == row:
-            return j
-    return NONE
+    """Return the place in the pool of a memory that is in a list.
+
+    The newest entries are compared first, many at once, as the last row is looked for whenever a memory is removed.
+    """
+    members, begin = lists.members, lists.lists[term, BEGIN]
+    last = begin + lists.lists[term, LENGTH]
+    while last - begin > SEARCHED_AT_ONCE:
+        there = 0
+        for entry in range(np.uint64(last - SEARCHED_AT_ONCE), np.uint64(last)):
+            there |= members[entry] == row
+        if there:
+            break
+        last -= SEARCHED_AT_ONCE
+    entry = last - 1
+    while members[entry] != row:
+        entry -= 1
+    return entry
+
+
+@helper
+def remove_entry(lists, term, row):
+    """Remove a memory from a list that it is in; the last entry takes its place."""
+    entry, length = find_entry(lists, term, row), lists.lists[term, LENGTH] - 1
+    last, room = lists.lists[term, BEGIN] + length, lists.lists[term, ROOM]
+    lists.members[entry], lists.impacts[entry] = lists.members[last], lists.impacts[last]
+    lists.lists[term, LENGTH] = length
+    lists.counters[ENTRIES] -= 1
+    if 2 * length <= room:
+        smaller = run_for(length + length // 4) if length else 0  # so that it is not moved back at the next insertion
+        if smaller < room:
+            resize_list(lists, term, smaller)
+
+
+# ---- lengths of keys
+
+
+@helper
+def set_norms(lists, row, own, learned):
+    """Set the lengths of a key."""
+    if row >= lists.norms.shape[0]:
+        size = 2 * lists.norms.shape[0]
+        norms, shortest = np.full((size, 2), np.inf, np.float32), np.full(size // BLOCK, np.inf, np.float32)
+        copy_run(norms, 0, lists.norms, 0, size)
+        copy_run(shortest, 0, lists.shortest, 0, lists.shortest.shape[0])
+        lists.norms, lists.shortest = norms, shortest
+        lists.given = lengthened(lists.given, size)
+    grows = learned > lists.norms[row, LEARNED]
+    lists.norms[row, OWN] = own
+    lists.norms[row, LEARNED] = learned
+    block = row // BLOCK
+    lists.shortest[block] = min(lists.shortest[block], lists.norms[row, LEARNED])
+    if grows:
+        least = np.float32(np.inf)
+        for other in range(block * BLOCK, (block + 1) * BLOCK):
+            least = min(least, lists.norms[other, LEARNED])
+        lists.shortest[block] = least
