@@ -18,7 +18,7 @@ from memorytree.results import NO_ID
 from tests.index.sparse_keys import documents
 from tests.trees import KEYS, keys_of, matrix, survives
 
-UNLIMITED = {"breadth": 1e6, "reads": 1e6, "scored": 10**6, "flat": 0}
+UNLIMITED = {"reads": 1e6, "scored": 10**6, "flat": 0}
 SCORERS = ("distance", "cosine")
 
 
