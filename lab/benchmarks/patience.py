@@ -141,7 +141,7 @@ def measure_calls(spec: dict) -> dict:
 
 def run(job: Job) -> Report:
     """Run the benchmark."""
-    repeats = 2 if job.quick else 5
+    repeats = 1 if job.quick else 3
     report = Report("Patience: the first operations and a single call", __doc__)
     empty, full = [], []
     for number in range(repeats):

@@ -3,9 +3,11 @@
 import gc
 import json
 import os
+import pickle
 import subprocess
 import sys
 
+import numba
 import numpy as np
 import pytest
 import scipy.sparse
@@ -147,3 +149,22 @@ def test_plain_numba_gives_equal_answers():
         [sys.executable, "-m", "tests.engine.plain_answers"], env=environment, capture_output=True, text=True, check=True
     )
     assert json.loads(other.stdout) == json.loads(json.dumps(plain_answers.answers()))
+
+
+CACHED_KERNEL = """
+import numba
+import numpy as np
+from memorytree.engine.terms.lists import build_map
+build_map(np.array([-1, 5], np.int32))
+"""
+
+
+@needs_private
+def test_cache_that_another_version_has_left_is_not_read(tmp_path):
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", CACHED_KERNEL], env=environment, check=True)
+    left = list(tmp_path.rglob("*.nbi"))
+    for file in left:
+        file.write_bytes(pickle.dumps(numba.__version__) + b"a class that does not exist any more")
+    subprocess.run([sys.executable, "-c", CACHED_KERNEL], env=environment, check=True)
+    assert left

@@ -168,14 +168,15 @@ def cache_on_disk(dispatcher):
     """Cache the machine code of a kernel on disk until any source that it may be made of changes.
 
     Numba itself only compares the file of the outermost function, and would reuse kernels with outdated helpers inside.
-    Without its private interface that cannot be prevented, so plain kernels are not cached.
+    Without its private interface that cannot be prevented, so plain kernels are not cached. The sources are part of the
+    version, which Numba compares before it reads the rest: that may name classes which do not exist any more.
     """
     if PLAIN:
         return dispatcher
     dispatcher.enable_caching()
     file = dispatcher._cache._cache_file
     sources = _ESTIMATORS if ".estimators.kernels." in dispatcher.py_func.__module__ else _ENGINE
-    file._source_stamp = (file._source_stamp, sources)
+    file._version = (file._version, sources)
     return dispatcher
 
 
