@@ -57,7 +57,7 @@ def one_term_per_class(rng: np.random.Generator, n: int, kinds: int = 4, words: 
 def list_arrays(tree: MemoryTree) -> dict[str, np.ndarray]:
     """Copies of the arrays of a tree's term lists."""
     state = tree.index.state_dict()
-    return {name.removeprefix("lists."): array for name, array in state.items() if name.startswith("lists.")}
+    return {name.partition("lists.")[2]: array for name, array in state.items() if "lists." in name}
 
 
 def importance(tree: MemoryTree) -> np.ndarray:
