@@ -22,6 +22,7 @@ from memorytree.config import Routing, Scorer, TreeConfig
 from memorytree.errors import InvalidKey, InvalidOption, InvalidReceipt, UnknownId
 from memorytree.index import base
 from memorytree.index.base import IdLists, Index, QueryRequest, QueryResult, RewardBatch
+from memorytree.index.evictions import Evictions, plan_evictions
 from memorytree.index.factory import make_index
 from memorytree.keys import AnyKeys, EncodedKey, UserKey, keys_for
 from memorytree.learning.reward_groups import RewardGroups
@@ -558,7 +559,7 @@ class MemoryTree:
             if rebuild_due:
                 self._rebuild_and_swap(lambda index: index.rebuild())
 
-    def plan_evictions(self, ids: np.ndarray) -> base.Evictions:
+    def plan_evictions(self, ids: np.ndarray) -> Evictions:
         """What `insert_many` with these ids would remove, without inserting anything.
 
         Args:
@@ -573,7 +574,7 @@ class MemoryTree:
         """
         with self._lock.reading():
             if self._index is None:
-                return base.plan_evictions(ids, self.config.capacity, 0, lambda id: False, iter(()))
+                return plan_evictions(ids, self.config.capacity, 0, lambda id: False, iter(()))
             return self._index.plan_evictions(ids)
 
     # ---- rewards

@@ -11,7 +11,7 @@ An index may wrap another one: `ForestIndex` merges several trees, `ProjectedInd
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self
@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memorytree.engine.constants import BRANCH, DECISION_WIDTH, EXPLOIT, LINKED
+from memorytree.index.evictions import Evictions
 from memorytree.results import NO_ID, Outline, PathStep, RewardResult, Stats
 
 Array = NDArray[Any]
@@ -192,50 +193,6 @@ class PathReport(NamedTuple):
     searched_neighbours: bool = False
 
 
-class Evictions(NamedTuple):
-    """What an insertion of some ids would remove.
-
-    Attributes:
-        stored: ids of memories that are stored now: replaced, or removed for lack of capacity.
-        unstored: positions in the batch of those that would be removed by later ones of the same batch.
-    """
-
-    stored: list[int]
-    unstored: list[int]
-
-
-def plan_evictions(
-    ids: Ids, capacity: int | None, count: int, holds: Callable[[int], bool], by_use: Iterator[int]
-) -> Evictions:
-    """What an insertion of these ids removes from an index with `count` memories.
-
-    Args:
-        ids: (n,) the ids, inserted in order.
-        capacity: how many memories there may be; None or 0 for any number.
-        count: how many there are.
-        holds: whether an id is stored.
-        by_use: the stored ids, the least recently used first.
-    """
-    stored, unstored = [], []
-    staying: dict[int, int] = {}
-    gone: set[int] = set()
-    for position, id in enumerate(ids.tolist()):
-        if id in staying:
-            unstored.append(staying.pop(id))
-        elif id not in gone and holds(id):
-            gone.add(id)
-            stored.append(id)
-        elif not capacity or count < capacity:
-            count += 1
-        elif (oldest := next((id for id in by_use if id not in gone), None)) is not None:
-            gone.add(oldest)
-            stored.append(oldest)
-        else:
-            unstored.append(staying.pop(next(iter(staying))))
-        staying[id] = position
-    return Evictions(stored, unstored)
-
-
 class Index(ABC):
     """What every index can do. Methods that have a body here have a default that suits most indexes."""
 
@@ -391,23 +348,6 @@ class Index(ABC):
     @abstractmethod
     def check(self) -> None:
         """Raise ValueError, with the reason, if the state contradicts itself."""
-
-
-def query_allowed(index: Index, request: QueryRequest) -> QueryResult:
-    """Answer a request by scoring every allowed memory; equal scores are ordered by id."""
-    assert request.allowed is not None
-    n = request.stop - request.start
-    ids, scores = np.full((n, request.k), NO_ID, np.int64), np.full((n, request.k), -np.inf, np.float32)
-    for i in range(n):
-        row = request.start + i
-        excluded = request.excluded.rows(row, row + 1)
-        out = excluded.ids[excluded.bounds[0] : excluded.bounds[1]]
-        wanted = request.allowed[~np.isin(request.allowed, out)] if len(out) else request.allowed
-        found = index.score(rows_of(request.keys, row, row + 1), wanted[None])[0]
-        best = np.lexsort((wanted, -found))[: request.k]
-        best = best[found[best] > -np.inf]
-        ids[i, : len(best)], scores[i, : len(best)] = wanted[best], found[best]
-    return QueryResult(ids, scores, blank_decisions(n) if request.explore > 0 else NO_DECISIONS)
 
 
 def under(prefix: str, state: Mapping[str, Array]) -> dict[str, Array]:

@@ -23,7 +23,6 @@ from memorytree.index import contributions
 from memorytree.index.base import (
     FIRST_GROUP,
     Array,
-    Evictions,
     Ids,
     Index,
     InsertResult,
@@ -36,10 +35,10 @@ from memorytree.index.base import (
     Scores,
     blank_decisions,
     n_rows,
-    plan_evictions,
     under,
     with_prefix,
 )  # fmt: skip
+from memorytree.index.evictions import Evictions, plan_evictions
 from memorytree.index.flat_keys import LEAST_ROWS, Bounds, Distances, FlatKeys, grown
 from memorytree.index.requirements import require
 from memorytree.index.ties import tie_ranks

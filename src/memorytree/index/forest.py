@@ -13,7 +13,6 @@ from memorytree.engine.arrays import Settings
 from memorytree.engine.merge import merge_rows
 from memorytree.index.base import (
     Array,
-    Evictions,
     Ids,
     Index,
     InsertResult,
@@ -27,6 +26,7 @@ from memorytree.index.base import (
     under,
     with_prefix,
 )  # fmt: skip
+from memorytree.index.evictions import Evictions
 from memorytree.index.graph import make_tree
 from memorytree.index.single import EngineRouting, EngineScorer, TreeIndex, insert_all, remove_now
 from memorytree.results import Outline, RewardResult, Stats

@@ -15,7 +15,6 @@ import numpy as np
 
 from memorytree.index.base import (
     Array,
-    Evictions,
     Ids,
     Index,
     InsertResult,
@@ -30,6 +29,7 @@ from memorytree.index.base import (
     under,
     with_prefix,
 )  # fmt: skip
+from memorytree.index.evictions import Evictions
 from memorytree.index.flat import FlatIndex
 from memorytree.index.requirements import require
 from memorytree.results import NO_ID, Outline, RewardResult, Stats

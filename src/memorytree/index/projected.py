@@ -14,7 +14,6 @@ from memorytree.engine.constants import BRANCH, EXPLOIT, GENERATION_OF_NODE, NOD
 from memorytree.index import contributions
 from memorytree.index.base import (
     Array,
-    Evictions,
     Ids,
     Index,
     InsertResult,
@@ -30,6 +29,7 @@ from memorytree.index.base import (
     under,
     with_prefix,
 )  # fmt: skip
+from memorytree.index.evictions import Evictions
 from memorytree.index.forest import ForestIndex
 from memorytree.index.key_table import KeyTable
 from memorytree.index.single import insert_all, remove_now

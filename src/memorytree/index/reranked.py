@@ -11,9 +11,9 @@ from typing import Self
 import numpy as np
 
 from memorytree.engine.constants import AT_LEAF, BRANCH
+from memorytree.index.allowed import query_allowed
 from memorytree.index.base import (
     Array,
-    Evictions,
     Ids,
     Index,
     InsertResult,
@@ -26,11 +26,11 @@ from memorytree.index.base import (
     Rewards,
     ScoredHit,
     Scores,
-    query_allowed,
     rows_of,
     under,
     with_prefix,
 )  # fmt: skip
+from memorytree.index.evictions import Evictions
 from memorytree.results import NO_ID, Outline, RewardResult, Stats
 
 ROWS_PER_CALL = 1024

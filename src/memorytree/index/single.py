@@ -36,10 +36,10 @@ from memorytree.engine.scorers.cosine import Cosine
 from memorytree.engine.scorers.distance import Distance
 from memorytree.engine.scorers.tfidf import Tfidf
 from memorytree.index import contributions, validation
+from memorytree.index.allowed import query_allowed
 from memorytree.index.base import (
     NO_DECISIONS,
     Array,
-    Evictions,
     Ids,
     Index,
     InsertResult,
@@ -52,11 +52,10 @@ from memorytree.index.base import (
     Scores,
     SparseBatch,
     blank_decisions,
-    plan_evictions,
-    query_allowed,
     under,
     with_prefix,
 )  # fmt: skip
+from memorytree.index.evictions import Evictions, plan_evictions
 from memorytree.index.shape import shape_of
 from memorytree.learning.linear import LinearWeights
 from memorytree.results import OutlineNode, PathStep, RewardResult, Stats

@@ -34,7 +34,6 @@ from memorytree.index import contributions, term_validation
 from memorytree.index.base import (
     NO_IDS,
     Array,
-    Evictions,
     Ids,
     Index,
     InsertResult,
@@ -51,6 +50,7 @@ from memorytree.index.base import (
     under,
     with_prefix,
 )  # fmt: skip
+from memorytree.index.evictions import Evictions
 from memorytree.index.key_table import KeyTable
 from memorytree.index.single import FixedEngineScorer
 from memorytree.index.term_validation import OF_ROWS, USED

@@ -77,8 +77,7 @@ class Filter:
 
 def allowed_ids(state: StoreState, where: Where) -> IdSet:
     """The ids of the memories that match a filter and have not expired; kept until something changes."""
-    now = time.time()
-    name = repr(sorted(where.items(), key=repr))
+    now, name = time.time(), repr(sorted(check_where(where).items()))
     kept = state.filters.get(name)
     if kept is None or now >= state.records.next_expiry:
         places = Filter(state.records, where, now).places()

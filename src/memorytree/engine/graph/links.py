@@ -4,7 +4,7 @@ neighbours, int32 (rows, width), holds the rows of each memory's neighbours, NON
 removed memory is deleted from every list that names it.
 
 A new memory is linked to near memories that lie in different directions: one is left out if it is nearer to a neighbour that
-was chosen before than to the new memory (occlusion). Where a list is full, the same rule decides which link is given up.
+was chosen before than to the new memory (occlusion). Where a list is full, the same rule decides which links stay.
 """
 
 import numpy as np
