@@ -43,6 +43,8 @@ class QueryOptions(CommonOptions, total=False):
 
 MOST_FILTERS = 64
 """So many filters are kept with the ids that match them."""
+MOST_EXPIRED = 64
+"""More expired memories than this are left out by naming all others."""
 
 
 class Filter:
@@ -88,16 +90,23 @@ def allowed_ids(state: StoreState, where: Where) -> IdSet:
     return kept
 
 
+def _limits(state: StoreState, where: Where | None) -> tuple[IdSet | None, list[int]]:
+    """The ids that a query may return, None for all, and ids to leave out."""
+    if where is not None:
+        return allowed_ids(state, where), []
+    expired = state.records.expired(time.time())
+    return (allowed_ids(state, {}), []) if len(expired) > MOST_EXPIRED else (None, expired)
+
+
 def query_present(state: StoreState, x: object, k: int, where: Where | None, asked: SingleQueryOptions) -> StoreHits:
     """The best k of the memories that match a filter, if there is one, and have not expired."""
     if where is None and state.records.next_expiry > time.time():
         return StoreHits(state, state.tree.query(x, k, **asked))
     with state.reading():
-        if where is not None:
-            return StoreHits(state, state.tree.query(x, k, allowed=allowed_ids(state, where), **asked))
+        allowed, expired = _limits(state, where)
         rest = asked.copy()
-        rest["exclude"] = [*(asked.get("exclude") or ()), *state.records.expired(time.time())]
-        return StoreHits(state, state.tree.query(x, k, **rest))
+        rest["exclude"] = [*(asked.get("exclude") or ()), *expired]
+        return StoreHits(state, state.tree.query(x, k, allowed=allowed, **rest))
 
 
 def query_many_present(
@@ -107,14 +116,12 @@ def query_many_present(
     if where is None and state.records.next_expiry > time.time():
         return StoreHitMatrix.from_matrix(state, state.tree.query_many(X, k, threads=threads, **asked))
     with state.reading():
-        if where is not None:
-            found = state.tree.query_many(X, k, allowed=allowed_ids(state, where), threads=threads, **asked)
-        else:
-            expired, n = state.records.expired(time.time()), count_keys(X)
+        allowed, expired = _limits(state, where)
+        rest = asked.copy()
+        if expired:
             given = asked.get("exclude")
-            rest = asked.copy()
-            rest["exclude"] = [[*row, *expired] for row in (given if given is not None else [()] * n)]
-            found = state.tree.query_many(X, k, threads=threads, **rest)
+            rest["exclude"] = [[*row, *expired] for row in (given if given is not None else [()] * count_keys(X))]
+        found = state.tree.query_many(X, k, allowed=allowed, threads=threads, **rest)
     return StoreHitMatrix.from_matrix(state, found)
 
 

@@ -322,7 +322,7 @@ def find_among(tree, query, rows, excluded, best):
     """Find those of some rows (int64) that are nearest to a query; returns how many places of `best` are filled."""
     filters = excluded, blank(0, np.uint8)
     found = np.int64(0)
-    room = np.int64(tree.graph[RERANKED] * (best[0].shape[0] + excluded.shape[0]))
+    room = np.int64(tree.graph[RERANKED]) * max(best[0].shape[0] + excluded.shape[0], FEWEST_RERANKED)
     if not is_coded(tree) or rows.shape[0] <= room:
         for row in rows:
             found = offer_if_hit(tree, query, row, filters, best, found)
@@ -359,7 +359,7 @@ def find_nearest(tree, query, effort, filters, best):
     wanted = max(hits, effort.wanted)
     room = max(effort.pool, wanted)
     reranked = min(np.int64(max(tree.graph[RERANKED], 1)) * max(wanted, FEWEST_RERANKED), room)
-    is_wide = mask.shape[0] > 0 or effort.stretch >= WIDE if effort.stretch < WITHOUT_END else effort.pool > WIDE_BEAM
+    is_wide = effort.pool > WIDE_BEAM if effort.stretch == WITHOUT_END else effort.stretch >= WIDE or mask.shape[0] > 0
     work = make_workspace(tree, room, reranked if mask.shape[0] > 0 else 0, MANY_VISITED if is_wide else VISITED)
     size, found = search_graph(tree, query, Goal(wanted, min(CERTAIN, room), effort.stretch, rounding(tree)), mask, work)
     if mask.shape[0] > 0:

@@ -138,10 +138,10 @@ def query_rows(tree, lists, X, scratch, filters, output, options):
 
     The arguments are plain tuples, which Python passes faster than named ones (`docs/internals/numba.md`):
 
-    scratch  (totals, touched) of `Sums`, totals being 0 before and after, and (table, values) of an empty `PreparedQuery` with
-             a place for every term; if there are too few places, another table is used
-    filters  (bounds, ids, allowed), int64: ids[bounds[i] : bounds[i + 1]] are not returned for row i, and if `filtered`, only
-             ids in `allowed` are
+    scratch  (totals, touched) of `Sums`, totals being 0 before and after, and (table, values) of an empty `PreparedQuery`
+             with a place for every term; if there are too few places, another table is used
+    filters  (bounds, ids, allowed), int64: ids[bounds[i] : bounds[i + 1]] are not returned for row i, and if `filtered`,
+             only ids in `allowed` are
     output   (ids, scores, decisions), int64, float32 and int64, a row for each row asked; decisions only if explore > 0
     options  (first, last, beam, recall, filtered, explore, draw): see `effort_for`; with probability `explore` one of the
              lists, at random, is replaced by the best that would not have been read, if there is one; row i uses the random
