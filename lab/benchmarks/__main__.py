@@ -19,6 +19,7 @@ BENCHMARKS = {
     "vw": "Vowpal Wabbit's memory tree, dense keys",
     "sparse": "sparse keys: term lists beside other systems, and Vowpal Wabbit's memory tree",
     "recall": "the nearest of many keys, beside libraries that search by a graph: recall against time, and building",
+    "scale": "a query without options of 1,000 to a million memories, and filters",
     "learning": "the classifier: error, query and fit time beside exact 1-NN and Vowpal Wabbit",
     "elsewhere": "the classifiers on other data: beside exact neighbours and logistic regression",
     "rewards": "the classifier trained by rewards only, and its controls",
