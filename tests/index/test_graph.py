@@ -212,7 +212,8 @@ def test_search_passes_through_excluded_memories():
 
 @pytest.mark.parametrize("part", [0.5, 0.1, 0.01, 0.001])
 def test_filtered_query_finds_the_best_that_are_allowed(part, rng, monkeypatch):
-    monkeypatch.setattr("memorytree.index.graph.ALLOWED_SCAN", 100)  # else all of these would be scanned
+    monkeypatch.setattr("memorytree.index.graph.ALLOWED_SCAN", 100)  # otherwise all of these would be scanned
+    monkeypatch.setattr("memorytree.index.graph.SCANNED", 0)
     keys, queries = clustered(7, n=6000)
     keys[5000:] = keys[:1000]  # copies, of which some are allowed
     allowed = np.flatnonzero(rng.random(6000) < part)

@@ -54,8 +54,9 @@ RERANKS = (2, 4, 8)
 """Candidates that are compared by their keys for each hit: the first of these with which codes lose next to nothing."""
 BY_CODES = 0.997
 """The recall that a scan by codes must reach; otherwise keys are compared by themselves."""
-ALLOWED_SCAN, FEW_ALLOWED = 2**15, 8
-"""Allowed memories are scanned where there are at most so many, or less than this part; otherwise links are followed."""
+ALLOWED_SCAN, SCANNED = 2**12, 4000
+"""Allowed memories are scanned where there are at most so many, or where their number squared is at most `SCANNED` times
+that of all; otherwise links are followed. A scan takes time in proportion to their number, links to its inverse."""
 FILTERED_POOL = 2**12
 """Candidates that a search with a filter keeps."""
 MOST_CODED = 2**14
@@ -72,6 +73,7 @@ class GraphIndex(TreeIndex):
 
     def __init__(self, sparse: bool, dimension: int, settings: Settings, routing: EngineRouting, scorer: EngineScorer):
         super().__init__(sparse, dimension, settings, routing, scorer)
+        self._stretches: dict[float, float] = {}  # by target recall
         self._mask: tuple[Ids, Ids, Array] | None = None  # the last ids that were allowed, their rows and mask
 
     # ---- writing
@@ -106,6 +108,7 @@ class GraphIndex(TreeIndex):
             if had_codes:
                 tuning.link_again(self.tree)
         tuning.measure_efforts(self.tree, sample, distances)
+        self._stretches = {}
 
     def _no_codes(self) -> Array:
         return np.empty((0, code_width(self.dimension)), np.int8)
@@ -165,7 +168,13 @@ class GraphIndex(TreeIndex):
         return pool, tuning.HITS, self.stretch(target)
 
     def stretch(self, recall: float) -> float:
-        """The effort that reaches a recall, on straight lines between those measured; 0 for all memories."""
+        """The effort that reaches a recall; 0 for all memories."""
+        if recall not in self._stretches:
+            self._stretches[recall] = self._stretch_for(recall)
+        return self._stretches[recall]
+
+    def _stretch_for(self, recall: float) -> float:
+        """The effort that reaches a recall, on straight lines between those measured."""
         if recall >= 1:
             return 0.0
         measured = self.arrays()["graph"][RECALLS:]
@@ -182,7 +191,7 @@ class GraphIndex(TreeIndex):
         kept = self._mask
         if kept is None or kept[0] is not ids:
             rows = queries.allowed_rows(self.tree, ids)
-            few = len(rows) <= ALLOWED_SCAN or FEW_ALLOWED * len(rows) < len(self)
+            few = len(rows) <= ALLOWED_SCAN or len(rows) ** 2 <= SCANNED * len(self)
             self._mask = kept = ids, rows, ALL if few else queries.mask_rows(self.tree, rows)
         return kept[1], kept[2]
 
@@ -207,7 +216,7 @@ class GraphIndex(TreeIndex):
         return state
 
     def load_state_dict(self, state: Mapping[str, Array], *, trusted: bool = False) -> None:
-        self._mask = None
+        self._mask, self._stretches = None, {}
         codes = np.zeros((len(state.get("row_ids", ())), code_width(self.dimension)), np.int8)
         super().load_state_dict({**state, "codes": codes}, trusted=trusted)
         if self.arrays()["scaling"][-1] != 0:

@@ -44,6 +44,7 @@ from memorytree.engine.search import find_path, is_excluded, offer_row, search_b
 STARTS = 64  # a search starts with at most so many memories
 CERTAIN = 4  # so many candidates are expanded in any case
 VISITED, MANY_VISITED = 2**12, 2**14  # places of the table of visited rows: of a narrow search, and of a wide one
+KEPT = np.float32(1.1)  # candidates up to this stretch may turn out to be hits, and are kept whatever the effort
 AHEAD = 8  # rows of a scan whose codes are loaded in advance
 FEWEST_RERANKED = 10  # however few hits are asked for, as many candidates are compared by their keys as for so many
 
@@ -148,16 +149,16 @@ def collect_neighbours(tree, visited, row, batch):
 
 
 @inlined
-def furthest_of_use(goal, pool, size, hits, found):
-    """Return the distance above which a candidate is neither expanded nor a hit."""
+def distance_limit(goal, stretch, pool, size, hits, found):
+    """Return `stretch` times the distance of the worst hit that is wanted; infinity while there are too few."""
     if size < max(goal.certain, goal.wanted):
         return np.float32(np.inf)
     limit = distance_in(pool[goal.certain - 1])
     if hits.shape[0] == 0:
-        return max(limit, goal.stretch * (distance_in(pool[goal.wanted - 1]) + goal.slack))
+        return max(limit, stretch * (distance_in(pool[goal.wanted - 1]) + goal.slack))
     if found < goal.wanted:
         return np.float32(np.inf)
-    return max(limit, goal.stretch * (distance_in(hits[goal.wanted - 1]) + goal.slack))
+    return max(limit, stretch * (distance_in(hits[goal.wanted - 1]) + goal.slack))
 
 
 @inlined
@@ -169,7 +170,7 @@ def offer_batch(tree, query, goal, mask, work, count, sizes):
     pool, hits = work.pool, work.hits
     size, found = sizes
     foremost = np.int64(pool.shape[0])
-    limit = furthest_of_use(goal, pool, size, hits, found)
+    limit = distance_limit(goal, max(goal.stretch, KEPT), pool, size, hits, found)
     for i in range(count):
         row = work.batch[i]
         distance = distance_to(tree, row, query)
@@ -230,9 +231,8 @@ def search_graph(tree, query, goal, mask, work):
     sizes = start_search(tree, query, goal, mask, work)
     at = next_to_expand(work.pool, np.int64(0), sizes[0])
     while at < sizes[0]:
-        if at >= goal.certain and distance_in(work.pool[at]) > furthest_of_use(
-            goal, work.pool, sizes[0], work.hits, sizes[1]
-        ):
+        limit = distance_limit(goal, goal.stretch, work.pool, sizes[0], work.hits, sizes[1])
+        if at >= goal.certain and distance_in(work.pool[at]) > limit:
             break
         sizes, foremost = expand(tree, query, goal, mask, work, at, sizes)
         at = next_to_expand(work.pool, min(at + 1, foremost), sizes[0])

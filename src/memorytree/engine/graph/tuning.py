@@ -139,8 +139,8 @@ def part_found(tree, query, pool, size, furthest):
 
 
 @helper
-def add_recalls(tree, query, furthest, work, recalls):
-    """Add the recall of a search with each effort to `recalls`.
+def find_recalls(tree, query, furthest, work, recalls):
+    """Write the recall of a search with each effort to `recalls`.
 
     A search with less effort is the beginning of one with more: it ends when the next candidate is too far away. So one
     search is made, until it has found everything.
@@ -157,24 +157,30 @@ def add_recalls(tree, query, furthest, work, recalls):
             if ratio > STRETCHES[effort]:
                 part = part_found(tree, query, work.pool, sizes[0], furthest)
                 while effort < len(STRETCHES) and ratio > STRETCHES[effort]:
-                    recalls[effort] += part
+                    recalls[effort] = part
                     effort += 1
         if not is_over:
             sizes, foremost = expand(tree, query, goal, nothing, work, at, sizes)
             at = next_to_expand(work.pool, min(at + 1, foremost), sizes[0])
-    recalls[effort:] += part
+    recalls[effort:] = part
 
 
 @kernel
 def measure_efforts(tree, sample, distances):
-    """Measure the recall of a search with each effort, and keep it in `graph`; `distances` as from `nearest_distances`."""
+    """Measure the recall of a search with each effort, and keep it in `graph`; `distances` as from `nearest_distances`.
+
+    One standard error of the sample is subtracted, so that most memories find at least what is measured.
+    """
     work = make_workspace(tree, POOL, 0, MANY_VISITED)
-    recalls = np.zeros(len(STRETCHES))
+    recalls = np.zeros((sample.shape[0], len(STRETCHES)))
     for i in range(sample.shape[0]):
         query = make_query(tree, tree.keys[tree.rows[sample[i], SLOT]], sample[i])
-        add_recalls(tree, query, distances[i, HITS - 1], work, recalls)
+        find_recalls(tree, query, distances[i, HITS - 1], work, recalls[i])
+    least = 0.0
     for j in range(len(STRETCHES)):
-        tree.graph[RECALLS + j] = recalls[j] / sample.shape[0]
+        error = np.std(recalls[:, j]) / np.sqrt(sample.shape[0])
+        least = max(least, np.mean(recalls[:, j]) - error)
+        tree.graph[RECALLS + j] = least
 
 
 @kernel
