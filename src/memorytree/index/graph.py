@@ -93,6 +93,9 @@ class GraphIndex(TreeIndex):
             self.set_labels(ids, labels)
         building.rebuild_subtree(self.tree, self.counters[ROOT], True)
 
+    def reroute(self, times: int) -> None:
+        """Do nothing: routers do not learn, so a memory that is inserted again comes to the same leaf."""
+
     def _tune(self) -> None:
         """Choose codes and effort by measurements on stored keys."""
         rows = np.flatnonzero(self.arrays()["copies"][: len(self)] != COPY)
