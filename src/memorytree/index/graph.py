@@ -93,6 +93,12 @@ class GraphIndex(TreeIndex):
             self.set_labels(ids, labels)
         building.rebuild_subtree(self.tree, self.counters[ROOT], True)
 
+    def replace_keys(self, keys: KeyBatch, ids: Ids) -> None:
+        self._mask = None
+        super().replace_keys(keys, ids)
+        if tuning.is_due(self.tree):
+            self._tune()
+
     def reroute(self, times: int) -> None:
         """Do nothing: routers do not learn, so a memory that is inserted again comes to the same leaf."""
 

@@ -64,6 +64,12 @@ def is_tuning_due(tree):
     return is_cut_off and 16 * since > tree.counters[MEMORIES]
 
 
+@kernel
+def is_due(tree):
+    """Return whether codes and effort are to be chosen anew."""
+    return dispatch.is_tuning_due(tree)
+
+
 @helper
 def keep_smallest(smallest, value):
     """Insert a value into an ascending array if it is smaller than the last, which drops out."""
