@@ -236,6 +236,8 @@ FIXED_SCORERS = ("distance", "cosine", "tfidf")
 MERGEABLE = ("distance", "cosine", "tfidf", "metric", "values")
 """Scorers whose scores can be compared between several trees, or between lists by term."""
 MOST_TREES = 1000
+MOST_EXPERIENCES = 100_000
+"""How many rewards are remembered by default."""
 
 
 @dataclass(frozen=True)
@@ -250,6 +252,7 @@ class TreeConfig:
     reroutes: int = 5
     center: bool = False
     capacity: int | None = None
+    experiences: int | None = None
     seed: int | None = None
 
     def __post_init__(self) -> None:
@@ -275,6 +278,8 @@ class TreeConfig:
             raise InvalidOption(f"center must be True or False, not {self.center!r}")
         if self.capacity is not None:
             check_int("capacity", self.capacity, 1)
+        if self.experiences is not None:
+            check_int("experiences", self.experiences, 0)
         seed = secrets.randbits(62) if self.seed is None else check_int("seed", self.seed, 0)
         object.__setattr__(self, "seed", seed)
 
@@ -282,6 +287,13 @@ class TreeConfig:
     def routing_name(self) -> str:
         """The name of the routing, "auto" if it depends on the kind of keys."""
         return self.routing if isinstance(self.routing, str) else self.routing.name
+
+    @property
+    def n_experiences(self) -> int:
+        """The most experiences; the paper's routing has none by default."""
+        if self.experiences is not None:
+            return self.experiences
+        return 0 if self.routing_name == "paper" else MOST_EXPERIENCES
 
     @property
     def scorer_name(self) -> str:

@@ -39,10 +39,12 @@ class RewardResult(NamedTuple):
     Attributes:
         learned: updates of a scorer or a router.
         skipped: rewards that arrived too late, because the explored node has been removed.
+        experiences: rewards that are remembered and change the answers to the same query at once.
     """
 
     learned: int
     skipped: int
+    experiences: int = 0
 
 
 class QueryOrigin(NamedTuple):

@@ -71,6 +71,8 @@ class MemoryTree:
         reroutes: the paper's d: memories that are inserted again after each write, where routers learn.
         center: subtract the running mean from keys where routers learn; helps where all features are positive.
         capacity: store at most so many memories; the one whose insertion or last reward is longest ago is removed.
+        experiences: remember at most so many rewards, each of which changes the answers to its query at once; the oldest are
+            forgotten. By default 100,000, and 0 for routing="paper".
         seed: the same seed and the same writes give the same tree.
 
     Raises:
@@ -101,9 +103,12 @@ class MemoryTree:
         reroutes: int = 5,
         center: bool = False,
         capacity: int | None = None,
+        experiences: int | None = None,
         seed: int | None = None,
     ):
-        self.config = TreeConfig(routing, scorer, trees, balance, leaf_factor, reroutes, center, capacity, seed)
+        self.config = TreeConfig(
+            routing, scorer, trees, balance, leaf_factor, reroutes, center, capacity, experiences, seed
+        )
         self.on_remove: Callable[[int, Value], None] | None = None
         """Called with the id and the value of every memory that is removed, also for lack of capacity."""
         self._keys: AnyKeys | None = None  # None before the first key
@@ -591,16 +596,16 @@ class MemoryTree:
 
     def _learn(self, batch: RewardBatch) -> RewardResult:
         assert self._index is not None
-        learned = skipped = 0
+        total = RewardResult(0, 0)
         n = len(batch.ids)
         for start in range(0, n, ROWS_PER_LOCK):
             with self._lock.writing():
                 result = self._index.reward(batch.rows(start, min(start + ROWS_PER_LOCK, n)))
-            learned, skipped = learned + result.learned, skipped + result.skipped
+            total = RewardResult(*map(sum, zip(total, result, strict=True)))
         if self._index.groups_rewards:
             for row, good in zip(batch.ids.tolist(), (batch.rewards >= GOOD_REWARD).tolist(), strict=True):
                 self._groups.join(id for id, is_good in zip(row, good, strict=True) if is_good and id in self._values)
-        return RewardResult(learned, skipped)
+        return total
 
     def refit(self, passes: int = 1) -> None:
         """Let the routers learn from everything stored, and place every memory by them.

@@ -10,11 +10,12 @@ An index may wrap another one: `ForestIndex` merges several trees, `ProjectedInd
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,21 +123,36 @@ class RewardBatch(NamedTuple):
         ids: (n, k) the hits, `NO_ID` where there is none.
         rewards: (n, k) in [0, 1], NaN where none was observed.
         decisions: (n, 4).
+        receipts: n digests that tell queries apart; empty: queries with the same key and hits are the same.
+        unobserved: the reward that slow learning assumes for hits without one; NaN: it leaves them out.
+        returned: whether the ids are the hits of a query, best first; otherwise the caller chose them.
     """
 
     keys: KeyBatch
     ids: Ids
     rewards: Rewards
     decisions: Ids
+    receipts: Sequence[bytes] = ()
+    unobserved: float = math.nan
+    returned: bool = True
 
     def without_decisions(self) -> RewardBatch:
         """The same without explored nodes."""
-        return RewardBatch(self.keys, self.ids, self.rewards, blank_decisions(len(self.ids)))
+        return self._replace(decisions=blank_decisions(len(self.ids)))
 
     def rows(self, start: int, stop: int) -> RewardBatch:
         """Some rows."""
-        keys = rows_of(self.keys, start, stop)
-        return RewardBatch(keys, self.ids[start:stop], self.rewards[start:stop], self.decisions[start:stop])
+        return self._replace(
+            keys=rows_of(self.keys, start, stop),
+            ids=self.ids[start:stop],
+            rewards=self.rewards[start:stop],
+            decisions=self.decisions[start:stop],
+            receipts=self.receipts[start:stop],
+        )
+
+    def with_unobserved(self) -> Rewards:
+        """The rewards, with `unobserved` for hits without one."""
+        return np.where(np.isnan(self.rewards) & (self.ids != NO_ID), self.unobserved, self.rewards)
 
 
 class InsertResult(NamedTuple):
@@ -231,13 +247,14 @@ def plan_evictions(
 class Index(ABC):
     """What every index can do. Methods that have a body here have a default that suits most indexes."""
 
-    min_beam: ClassVar[int] = 1
-    """The smallest beam of a query."""
     groups_rewards: bool = False
     """Whether `refit` uses labels that are made of memories rewarded together."""
-    projection_version: int = 0
-    """Increases when `project` changes for all keys."""
     sparse: bool
+
+    @property
+    def min_beam(self) -> int:
+        """The smallest beam of a query."""
+        return 1
 
     @property
     def projection_fit(self) -> int:
@@ -329,6 +346,23 @@ class Index(ABC):
     def weights(self, features: Array) -> Array:
         """The learned weights of features of sparse keys."""
         return np.ones(len(features), np.float32)
+
+    @property
+    def top_score(self) -> float | None:
+        """The score of a memory whose key is the query; None where scores are no comparison of keys."""
+        return None
+
+    @property
+    def geometry(self) -> Index:
+        """The index that compares keys: this one, or one that it wraps."""
+        return self
+
+    def key_gaps(self, key: KeyBatch, others: list[KeyBatch]) -> Scores | None:
+        """How far other keys are from a key, as keys are compared now: (n,), 0 for equal ones.
+
+        None where nothing of the comparison is learned, so that any index with the same scorer compares keys like this one.
+        """
+        return None
 
     @abstractmethod
     def plan_evictions(self, ids: Ids) -> Evictions:

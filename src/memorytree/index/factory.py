@@ -22,6 +22,7 @@ from memorytree.engine.scorers.distance import Distance
 from memorytree.engine.scorers.tfidf import Tfidf
 from memorytree.errors import InvalidOption
 from memorytree.index.base import Index
+from memorytree.index.experienced import ExperiencedIndex
 from memorytree.index.forest import ForestIndex
 from memorytree.index.projected import ProjectedIndex
 from memorytree.index.reranked import RerankedIndex
@@ -41,8 +42,27 @@ LATENT_WIDTH, LATENT_DAMPING = 192, 0.5
 """The width and damping of the value model that ranks sparse keys in a latent space, unless a rank is given."""
 
 
-def make_index(config: TreeConfig, sparse: bool, dimension: int, routing: Routing | None = None) -> Index:
-    """An empty index.
+def make_index(config: TreeConfig, sparse: bool, dimension: int) -> Index:
+    """An empty index, which remembers rewards unless the options say otherwise.
+
+    Args:
+        config: the options of the tree.
+        sparse: whether keys are sparse.
+        dimension: features of a dense key.
+
+    Raises:
+        InvalidOption: the options do not fit together, or not this kind of keys.
+    """
+    inner = _make_inner(config, sparse, dimension)
+    if not config.n_experiences:
+        return inner
+    scorer = config.scorer if config.scorer in FIXED else "cosine" if sparse else "distance"
+    questions = TreeConfig(scorer=scorer, seed=config.seed)
+    return ExperiencedIndex(inner, _make_inner(questions, sparse, dimension), config.n_experiences)
+
+
+def _make_inner(config: TreeConfig, sparse: bool, dimension: int, routing: Routing | None = None) -> Index:
+    """An empty index that does not remember rewards.
 
     Args:
         config: the options of the tree.

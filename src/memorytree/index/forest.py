@@ -122,6 +122,10 @@ class ForestIndex(Index):
     def key(self, id: int) -> KeyBatch:
         return self.first.key(id)
 
+    @property
+    def top_score(self) -> float | None:
+        return self.first.top_score
+
     def label(self, id: int) -> int:
         return self.first.label(id)
 

@@ -169,12 +169,12 @@ class ProjectedIndex(Index):
         lessons = 0
         assert not isinstance(batch.keys, tuple)
         if len(self) >= FIRST_LESSON:
-            lessons = self.projection.learn(self.inner.first.tree, batch.keys, batch.ids, batch.rewards)
+            lessons = self.projection.learn(self.inner.first.tree, batch.keys, batch.ids, batch.with_unobserved())
             self.reroute(self._renewals * lessons)
         decisions = batch.decisions.copy()
         version, decisions[:, GENERATION_OF_NODE] = np.divmod(decisions[:, GENERATION_OF_NODE], GENERATIONS)
         decisions[version != self.projection_version, NODE] = NO_ID  # a node of trees that have been rebuilt since
-        result = self.inner.reward(RewardBatch(self.project(batch.keys), batch.ids, batch.rewards, decisions))
+        result = self.inner.reward(batch._replace(keys=self.project(batch.keys), decisions=decisions))
         return RewardResult(lessons + result.learned, result.skipped)
 
     def rebuild(self) -> None:
@@ -238,6 +238,18 @@ class ProjectedIndex(Index):
 
     def key(self, id: int) -> KeyBatch:
         return self.keys.key(id)
+
+    @property
+    def top_score(self) -> float | None:
+        """None before there is a projection: scores are distances until then."""
+        return None if self.inner is None else 1.0
+
+    def key_gaps(self, key: KeyBatch, others: list[KeyBatch]) -> Scores | None:
+        """By the cosine of projections."""
+        if self.inner is None:
+            return None
+        projected = self.project(np.concatenate([key, *others]))
+        return np.maximum(1 - projected[1:] @ projected[0], 0.0).astype(np.float32)
 
     def label(self, id: int) -> int:
         return self.keys.label(id)

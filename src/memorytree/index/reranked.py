@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from copy import copy
@@ -12,13 +13,11 @@ import numpy as np
 from memorytree.engine.search import AT_LEAF, BRANCH
 from memorytree.index.base import (
     Array,
-    Evictions,
     Ids,
     Index,
     InsertResult,
     KeyBatch,
     Matrix,
-    PathReport,
     QueryRequest,
     QueryResult,
     RewardBatch,
@@ -29,7 +28,8 @@ from memorytree.index.base import (
     under,
     with_prefix,
 )  # fmt: skip
-from memorytree.results import NO_ID, Outline, RewardResult, Stats
+from memorytree.index.wrapped import WrappedIndex
+from memorytree.results import NO_ID, RewardResult, Stats
 
 ROWS_PER_CALL = 1024
 """Queries of a batch whose candidates are in memory at the same time."""
@@ -104,18 +104,12 @@ class Reranker(ABC):
         """Raise ValueError if the state contradicts itself, or the inner index."""
 
 
-class RerankedIndex(Index):
+class RerankedIndex(WrappedIndex):
     """An index whose candidates are ranked by a reranker."""
 
     def __init__(self, inner: Index, reranker: Reranker):
-        self.inner, self.reranker = inner, reranker
-        self.sparse, self.groups_rewards = inner.sparse, inner.groups_rewards
-
-    def __len__(self) -> int:
-        return len(self.inner)
-
-    def project(self, keys: KeyBatch) -> KeyBatch:
-        return self.inner.project(keys)
+        super().__init__(inner)
+        self.reranker = reranker
 
     # ---- writing
 
@@ -134,9 +128,6 @@ class RerankedIndex(Index):
         self.reranker.discard(id)
         return self.inner.remove(id)
 
-    def set_labels(self, ids: Ids, labels: Ids) -> None:
-        self.inner.set_labels(ids, labels)
-
     def check_features(self, features: Matrix) -> None:
         self.reranker.check_features(features)
 
@@ -149,26 +140,11 @@ class RerankedIndex(Index):
     def reward(self, batch: RewardBatch) -> RewardResult:
         learned, skipped = self.reranker.learn(self.inner, batch), 0
         for rewards in self.reranker.rewards_for_inner(batch.rewards):
-            result = self.inner.reward(RewardBatch(batch.keys, batch.ids, rewards, batch.decisions))
+            result = self.inner.reward(batch._replace(rewards=rewards, unobserved=math.nan))
             learned, skipped = learned + result.learned, skipped + result.skipped
         return RewardResult(learned, skipped)
 
-    def rebuild(self) -> None:
-        self.inner.rebuild()
-
-    def refit(self, passes: int) -> None:
-        self.inner.refit(passes)
-
-    def sweep(self) -> int:
-        return self.inner.sweep()
-
-    def reroute(self, times: int) -> None:
-        self.inner.reroute(times)
-
     # ---- reading
-
-    def stored_ids(self) -> Ids:
-        return self.inner.stored_ids()
 
     def query(self, request: QueryRequest) -> QueryResult:
         if not self.reranker.ready():
@@ -198,18 +174,6 @@ class RerankedIndex(Index):
     def score(self, keys: KeyBatch, ids: Ids) -> Scores:
         return self.reranker.score(self.inner, keys, ids)
 
-    def key(self, id: int) -> KeyBatch:
-        return self.inner.key(id)
-
-    def label(self, id: int) -> int:
-        return self.inner.label(id)
-
-    def plan_evictions(self, ids: Ids) -> Evictions:
-        return self.inner.plan_evictions(ids)
-
-    def path(self, request: QueryRequest) -> PathReport:
-        return self.inner.path(request)
-
     def contributions(self, request: QueryRequest, found: QueryResult) -> list[ScoredHit]:
         if self.reranker.ready():
             candidates = self._candidates(request, 0, 1)
@@ -218,16 +182,10 @@ class RerankedIndex(Index):
                 return hits
         return self.inner.contributions(request, found)
 
-    def leaf_sizes(self) -> tuple[int, int]:
-        return self.inner.leaf_sizes()
-
     def stats(self) -> Stats:
         stats = self.inner.stats()
         used, allocated = self.reranker.nbytes()
         return stats.with_bytes(stats.key_bytes, stats.bytes + used, stats.bytes + stats.spare_bytes + allocated)
-
-    def outline(self, depth: int) -> Outline:
-        return self.inner.outline(depth)
 
     # ---- state
 

@@ -260,6 +260,10 @@ class TreeIndex(Index):
             return arrays["keys"][slot : slot + 1].copy()
         return _span(arrays, slot)
 
+    @property
+    def top_score(self) -> float | None:
+        return None if self.linear is not None else 0.0 if type(self.scorer).__name__ == "Distance" else 1.0
+
     def label(self, id: int) -> int:
         arrays, slot = self.arrays(), self.slot(id)
         return int(arrays["rows"][arrays["slots"][slot], LABEL])

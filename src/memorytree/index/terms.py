@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Mapping
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from memorytree.engine.arrays import Settings
 from memorytree.engine.terms import admission, learning, query, rebuilding, search
 from memorytree.engine.terms import lists as postings
 from memorytree.engine.terms.lists import NO_FEATURE
-from memorytree.index import contributions, term_validation
+from memorytree.index import comparing, contributions, term_validation
 from memorytree.index.base import (
     Array,
     Evictions,
@@ -60,7 +60,6 @@ Terms = namedtuple("Terms", "breadth reads scored homes temperature rate expansi
 class TermIndex(Index):
     """Term lists over a table of keys, whose features are terms: numbers without gaps."""
 
-    min_beam: ClassVar[int] = 0
     sparse = True
 
     def __init__(self, settings: Settings, options: TermLists, scorer: FixedEngineScorer):
@@ -74,6 +73,14 @@ class TermIndex(Index):
 
     def __len__(self) -> int:
         return len(self.keys)
+
+    @property
+    def min_beam(self) -> int:
+        return 0
+
+    @property
+    def top_score(self) -> float:
+        return self.keys.top_score or 0.0
 
     def _list_arrays(self) -> dict[str, Array]:
         return postings.arrays_of(self.lists)
@@ -110,13 +117,13 @@ class TermIndex(Index):
 
     def reward(self, batch: RewardBatch) -> RewardResult:
         tree, learned = self.keys.tree, 0
-        rows = batch.keys, batch.ids, batch.rewards
+        rows = batch.keys, batch.ids, batch.rewards, batch.unobserved
         if not self.options.expansion:
             return RewardResult(int(learning.learn_rows(tree, self.lists, *rows)), 0)
         # Query by query, so that a batch and a loop leave the same state.
         for i in range(len(batch.ids)):
             row = rows_of(batch.keys, i, i + 1), batch.ids[i : i + 1], batch.rewards[i : i + 1]
-            learning.learn_rows(tree, self.lists, *row)
+            learning.learn_rows(tree, self.lists, *row, batch.unobserved)
             learned += admission.expand_rows(tree, self.lists, *row)  # of every query from which importances learn
         return RewardResult(int(learned), 0)
 
@@ -173,6 +180,10 @@ class TermIndex(Index):
     def weights(self, features: Array) -> Array:
         """The weights of features: what was learned of them, and how rare they are if the scorer uses that."""
         return query.weights_of(self.keys.tree, self.lists, features)
+
+    def key_gaps(self, key: KeyBatch, others: list[KeyBatch]) -> Scores:
+        """By the cosine of keys weighted by what was learned and, if the scorer uses it, by rarity."""
+        return comparing.weighted_gaps(key, others, self.weights)
 
     def label(self, id: int) -> int:
         return self.keys.label(id)

@@ -96,23 +96,25 @@ def step_terms(lists, touched, count):
 
 
 @helper
-def collect_hits(tree, ids, rewards, hits):
-    """Collect the stored hits with rewards of one query and mark those with a reward > 0 as used.
+def collect_hits(tree, ids, rewards, unobserved, hits):
+    """Collect the stored hits of one query with their rewards, and mark those with an observed reward > 0 as used.
 
-    ids (int64) and rewards (float64) have the shape (k,). Returns (how many hits, number of their features + 1); no hits if
+    ids (int64) and rewards (float64) have the shape (k,). Hits without a reward count as `unobserved`, or not at all if that
+    is NaN. Returns (how many hits, number of their features + 1); no hits if
     all rewards are equal or none is positive, as nothing can be learned then.
     """
     n, features, lowest, highest = 0, 1, 1.0, 0.0
     for j in range(ids.shape[0]):
-        if np.isnan(rewards[j]):
+        reward = unobserved if np.isnan(rewards[j]) else rewards[j]
+        if np.isnan(reward):
             continue
         row = row_of_id(tree, ids[j])
         if row == NONE:
             continue
         if rewards[j] > 0:
             mark_used(tree, ids[j])
-        hits.slots[n], hits.rewards[n] = tree.rows[row, SLOT], rewards[j]
-        lowest, highest = min(lowest, rewards[j]), max(highest, rewards[j])
+        hits.slots[n], hits.rewards[n] = tree.rows[row, SLOT], reward
+        lowest, highest = min(lowest, reward), max(highest, reward)
         features += tree.spans[hits.slots[n], 1]
         n += 1
     return n if lowest < highest else 0, features
@@ -157,10 +159,11 @@ def compute_pulls(tree, lists, prepared, hits, n):
 
 
 @kernel
-def learn_rows(tree, lists, X, ids, rewards):
+def learn_rows(tree, lists, X, ids, rewards, unobserved):
     """Learn the importance of terms from the rewards of queries.
 
-    ids (int64) and rewards (float64, NaN where none was observed) have the shape (n, k). Memories with a reward > 0 are
+    ids (int64) and rewards (float64, NaN where none was observed) have the shape (n, k); unobserved is the reward that is
+    assumed for hits without one, or NaN to leave them out. Memories with a reward > 0 are
     marked as used. Returns from how many queries anything was learned: none where all rewards are equal.
     """
     k = ids.shape[1]
@@ -170,7 +173,7 @@ def learn_rows(tree, lists, X, ids, rewards):
     scratch = blank(0, np.int32)
     learned = 0
     for i in range(ids.shape[0]):
-        n, features = collect_hits(tree, ids[i], rewards[i], hits)
+        n, features = collect_hits(tree, ids[i], rewards[i], unobserved, hits)
         if n == 0:
             continue
         x = row_of(tree, X, i)
