@@ -25,6 +25,13 @@ TREES = [*((keys, routing) for keys in KEYS for routing in ROUTINGS), ("dense", 
 KINDS = [*TREES, ("sparse", "terms"), ("named", "terms")]
 
 
+class PlainTree(MemoryTree):
+    """A tree that remembers no rewards, for tests of what the index below learns."""
+
+    def __init__(self, **options: Any):
+        super().__init__(**{"experiences": 0, **options})
+
+
 def matrix(n: int, d: int = 4, seed: int = 0) -> np.ndarray:
     """n rows of d numbers, no two rows alike."""
     return np.random.default_rng(seed).normal(size=(n, d)).astype(np.float32)

@@ -23,14 +23,16 @@ if TYPE_CHECKING:
         InvalidReward,
         MemoryTreeError,
         ReadOnlyStore,
+        StaleReceipt,
         StoreClosed,
         StoreError,
         StoreLocked,
         UnknownId,
+        UnknownReward,
         UnsupportedValue,
     )  # fmt: skip
     from memorytree.receipts import Receipt
-    from memorytree.results import Hit, HitMatrix, Hits, RewardResult
+    from memorytree.results import Hit, HitMatrix, Hits, PastReward, RewardResult
     from memorytree.store import MemoryStore
     from memorytree.store import open as open
     from memorytree.text import TextHit, TextHits, TextMemory
@@ -39,9 +41,9 @@ if TYPE_CHECKING:
 __all__ = [
     "ConflictingReward", "DamagedFile", "DamagedStore", "GraphRouting", "Hit", "HitMatrix", "Hits", "InvalidKey",
     "InvalidOption", "InvalidReceipt", "InvalidReward", "LinearScorer", "MemoryStore", "MemoryTree", "MemoryTreeError",
-    "PaperRouting", "PrincipalRouting", "Projection", "ReadOnlyStore", "Receipt", "RewardResult", "StoreClosed",
-    "StoreError", "StoreLocked", "TermLists", "TextHit", "TextHits", "TextMemory", "UnknownId", "UnsupportedValue",
-    "ValueModel",
+    "PaperRouting", "PastReward", "PrincipalRouting", "Projection", "ReadOnlyStore", "Receipt", "RewardResult",
+    "StaleReceipt", "StoreClosed", "StoreError", "StoreLocked", "TermLists", "TextHit", "TextHits", "TextMemory",
+    "UnknownId", "UnknownReward", "UnsupportedValue", "ValueModel",
 ]  # fmt: skip
 __version__ = "0.1.0"
 
@@ -49,10 +51,11 @@ _LAZY_MODULES = {
     "config": ("GraphRouting", "LinearScorer", "PaperRouting", "PrincipalRouting", "Projection", "TermLists", "ValueModel"),
     "errors": (
         "ConflictingReward", "DamagedFile", "DamagedStore", "InvalidKey", "InvalidOption", "InvalidReceipt", "InvalidReward",
-        "MemoryTreeError", "ReadOnlyStore", "StoreClosed", "StoreError", "StoreLocked", "UnknownId", "UnsupportedValue",
+        "MemoryTreeError", "ReadOnlyStore", "StaleReceipt", "StoreClosed", "StoreError", "StoreLocked", "UnknownId",
+        "UnknownReward", "UnsupportedValue",
     ),
     "receipts": ("Receipt",),
-    "results": ("Hit", "HitMatrix", "Hits", "RewardResult"),
+    "results": ("Hit", "HitMatrix", "Hits", "PastReward", "RewardResult"),
     "store": ("MemoryStore", "open"),
     "text": ("TextHit", "TextHits", "TextMemory"),
     "tree": ("MemoryTree",),

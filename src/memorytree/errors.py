@@ -30,6 +30,17 @@ class InvalidReceipt(MemoryTreeError, ValueError):
     """A receipt that is malformed, was changed, or comes from another tree or store."""
 
 
+class StaleReceipt(InvalidReceipt):
+    """A reward for a memory that has been removed, or replaced by another one with its id, since the query."""
+
+
+class UnknownReward(MemoryTreeError, KeyError):
+    """No reward has this id, or it does not count any more: it was withdrawn or replaced."""
+
+    def __str__(self) -> str:  # KeyError shows the repr of the message
+        return str(self.args[0]) if self.args else ""
+
+
 class UnknownId(MemoryTreeError, KeyError):
     """No memory has this id."""
 

@@ -49,6 +49,7 @@ class Receipt:
         issuer: identifies the store; empty for a tree in memory.
         version: which tree of the store answered; a rebuilt tree has other nodes.
         nonce: distinguishes equal queries.
+        inserted: memories with a larger number came after the query.
 
     Example:
         >>> from memorytree import MemoryTree, Receipt
@@ -58,7 +59,7 @@ class Receipt:
         >>> Receipt.parse(token).ids
         (0,)
         >>> tree.reward(token, [1.0])
-        RewardResult(learned=0, skipped=0)
+        RewardResult(learned=0, skipped=0, experiences=1)
     """
 
     key: bytes
@@ -67,6 +68,7 @@ class Receipt:
     issuer: bytes = b""
     version: int = 0
     nonce: bytes = b""
+    inserted: int = 0
 
     @property
     def branch(self) -> str:
@@ -79,7 +81,16 @@ class Receipt:
         return blake2b(self._body(), digest_size=16).digest()
 
     def _body(self) -> bytes:
-        fields = [FORMAT, self.issuer, self.nonce, self.key, list(self.ids), list(self.decision), self.version]
+        fields = [
+            FORMAT,
+            self.issuer,
+            self.nonce,
+            self.key,
+            list(self.ids),
+            list(self.decision),
+            self.version,
+            self.inserted,
+        ]
         return bytes(msgpack.packb(fields))
 
     def __str__(self) -> str:
@@ -100,10 +111,10 @@ class Receipt:
             body, checksum = data[:-8], data[-8:]
             if checksum != _checksum(body) or _token(data) != token:  # the last letter has bits that stand for nothing
                 raise ValueError("its checksum does not match")
-            number, issuer, nonce, key, ids, decision, version = msgpack.unpackb(body)
+            number, issuer, nonce, key, ids, decision, version, inserted = msgpack.unpackb(body)
             if number != FORMAT:
                 raise ValueError(f"it has format {number}, this version reads {FORMAT}")
-            receipt = cls(key, tuple(ids), Decision(*decision), issuer, version, nonce)
+            receipt = cls(key, tuple(ids), Decision(*decision), issuer, version, nonce, inserted)
         except (ValueError, TypeError, binascii.Error, msgpack.UnpackException) as error:
             raise InvalidReceipt(f"not a receipt: {error}") from None
         receipt.check()
@@ -111,8 +122,10 @@ class Receipt:
 
     def check(self) -> None:
         """Raise `InvalidReceipt` if a field cannot be that of a query."""
-        if not all(isinstance(part, bytes) for part in (self.issuer, self.nonce, self.key)) or not _is_int64(self.version):
+        if not all(isinstance(part, bytes) for part in (self.issuer, self.nonce, self.key)):
             raise InvalidReceipt("not a receipt: it has no key, or no issuer")
+        if not _is_int64(self.version) or not _is_int64(self.inserted):
+            raise InvalidReceipt("not a receipt: it has no version")
         if not isinstance(self.ids, tuple) or not all(_is_int64(id) and id >= 0 for id in self.ids):
             raise InvalidReceipt("not a receipt: it has no ids")
         if not isinstance(self.decision, Decision) or not all(map(_is_int64, self.decision)):
@@ -136,3 +149,44 @@ def _checksum(body: bytes) -> bytes:
 def decision_rows(decisions: Sequence[Decision]) -> np.ndarray:
     """Decisions as an int64 array (n, 4)."""
     return np.array(decisions, np.int64).reshape(-1, 4)
+
+
+class GivenIds:
+    """Which ids were given to a memory again, so that receipts from before can be told from those from after.
+
+    Attributes:
+        last_number: how often an id was given that was, or may have been, in use before. Ids beyond all former ones are new,
+            so nothing is stored for them.
+    """
+
+    def __init__(self) -> None:
+        self.last_number = 0
+        self._largest = -1
+        self._numbers: dict[int, int] = {}
+
+    def add(self, ids: np.ndarray) -> None:
+        """Note the ids (n,) of memories that were inserted in this order."""
+        if not len(ids):
+            return
+        before = np.maximum.accumulate(np.concatenate([[self._largest], ids]))
+        again = ids[ids <= before[:-1]]
+        for number, id in enumerate(again.tolist(), self.last_number + 1):
+            self._numbers[id] = number
+        self.last_number += len(again)
+        self._largest = int(before[-1])
+
+    def number(self, id: int) -> int:
+        """`last_number` after an id was last given again; 0 if it was not."""
+        return self._numbers.get(id, 0)
+
+    def to_list(self) -> list[int]:
+        """Everything as a list of integers."""
+        return [self.last_number, self._largest, *(part for pair in self._numbers.items() for part in pair)]
+
+    @classmethod
+    def from_list(cls, numbers: Sequence[int]) -> GivenIds:
+        """What `to_list` returned."""
+        given = cls()
+        given.last_number, given._largest, *rest = numbers
+        given._numbers = dict(zip(rest[::2], rest[1::2], strict=True))
+        return given

@@ -47,6 +47,22 @@ class RewardResult(NamedTuple):
     experiences: int = 0
 
 
+class PastReward(NamedTuple):
+    """A reward that is remembered.
+
+    Attributes:
+        id: identifies the reward, for `withdraw`; rewards are numbered in the order in which they were given.
+        memory: the id of the memory.
+        reward: in [0, 1].
+        active: whether it counts; otherwise it was replaced by a later one, or withdrawn.
+    """
+
+    id: int
+    memory: int
+    reward: float
+    active: bool
+
+
 class QueryOrigin(NamedTuple):
     """The query that hits belong to, as far as learning needs it.
 
@@ -54,11 +70,13 @@ class QueryOrigin(NamedTuple):
         keys: the conversions of the tree's keys; None for a tree that was empty.
         encoded: the key, or the keys of a batch, encoded by `keys`.
         decisions: how the query, or each of a batch, was answered.
+        inserted: as in `Receipt`.
     """
 
     keys: AnyKeys | None
     encoded: Any
     decisions: Any
+    inserted: int = 0
 
 
 class Hits(Sequence[Hit]):
@@ -109,8 +127,9 @@ class Hits(Sequence[Hit]):
     @property
     def receipt(self) -> Receipt:
         """What `reward` needs of this query, for later or for another process."""
-        keys, encoded, decision = self.origin
-        return Receipt(b"" if keys is None else keys.to_bytes(encoded), tuple(self.ids.tolist()), decision)
+        keys, encoded, decision, inserted = self.origin
+        key = b"" if keys is None else keys.to_bytes(encoded)
+        return Receipt(key, tuple(self.ids.tolist()), decision, inserted=inserted)
 
 
 class HitMatrix(Sequence[Hits]):
@@ -163,9 +182,9 @@ class HitMatrix(Sequence[Hits]):
 
     def row_origin(self, i: int) -> QueryOrigin:
         """The query of row i."""
-        keys, encoded, decisions = self.origin
+        keys, encoded, decisions, inserted = self.origin
         decision = Decision(*decisions[i].tolist()) if len(decisions) else Decision()
-        return QueryOrigin(keys, None if keys is None else keys.take(encoded, i), decision)
+        return QueryOrigin(keys, None if keys is None else keys.take(encoded, i), decision, inserted)
 
     def __repr__(self) -> str:
         return f"HitMatrix({self.ids.shape[0]} queries x {self.ids.shape[1]} hits)"

@@ -18,7 +18,15 @@ import numpy as np
 
 from memorytree import arguments, drawing, serialization
 from memorytree.config import Routing, Scorer, TreeConfig
-from memorytree.errors import InvalidKey, InvalidOption, InvalidReceipt, UnknownId
+from memorytree.errors import (
+    InvalidKey,
+    InvalidOption,
+    InvalidReceipt,
+    InvalidReward,
+    StaleReceipt,
+    UnknownId,
+    UnknownReward,
+)  # fmt: skip
 from memorytree.index import base
 from memorytree.index.base import IdLists, Index, QueryRequest, QueryResult, RewardBatch
 from memorytree.index.factory import make_index
@@ -27,7 +35,7 @@ from memorytree.learning.reward_groups import RewardGroups
 from memorytree.locks import ReadersWriterLock
 from memorytree.packing import PlainData, Value
 from memorytree.progress import track
-from memorytree.receipts import Decision, Receipt, decision_rows
+from memorytree.receipts import Decision, GivenIds, Receipt, decision_rows
 from memorytree.results import (
     NO_ID,
     ExplainedHit,
@@ -35,6 +43,7 @@ from memorytree.results import (
     Hit,
     HitMatrix,
     Hits,
+    PastReward,
     QueryOrigin,
     RewardResult,
     Stats,
@@ -46,7 +55,7 @@ if TYPE_CHECKING:
 ROWS_PER_LOCK = 1024
 """Rows of a batch that are written before waiting readers get the lock."""
 MOST_HITS = 2**33
-PARTS_SHOWN = 3
+PARTS_SHOWN, OTHER_PARTS, NEGLIGIBLE_PART = 3, "(other)", 1e-5
 GOOD_REWARD = 0.5
 """Memories with at least this reward for the same query form a group."""
 
@@ -86,7 +95,7 @@ class MemoryTree:
         >>> hits[0].value
         'east'
         >>> tree.reward(hits, [1.0])
-        RewardResult(learned=0, skipped=0)
+        RewardResult(learned=0, skipped=0, experiences=1)
         >>> tree.remove(first)
         >>> tree.query([0.9, 0.2])[0].value
         'north'
@@ -106,15 +115,14 @@ class MemoryTree:
         experiences: int | None = None,
         seed: int | None = None,
     ):
-        self.config = TreeConfig(
-            routing, scorer, trees, balance, leaf_factor, reroutes, center, capacity, experiences, seed
-        )
+        self.config = TreeConfig(routing, scorer, trees, balance, leaf_factor, reroutes, center, capacity, experiences, seed)
         self.on_remove: Callable[[int, Value], None] | None = None
         """Called with the id and the value of every memory that is removed, also for lack of capacity."""
         self._keys: AnyKeys | None = None  # None before the first key
         self._index: Index | None = None
         self._values: dict[int, Value] = {}
         self._groups = RewardGroups()  # memories that were rewarded together
+        self._given = GivenIds()
         self._labels: dict[str | int, int] = {}  # labels as numbers
         self._lock = ReadersWriterLock()
         self._writer = Lock()  # held for the whole of a write, also while readers have the lock in between
@@ -291,6 +299,7 @@ class MemoryTree:
             rows = self._check_features(index, None if features is None else [features], 1)
             row = keys.one(x, adding=True)  # last: only a valid key may add names of features
             self._insert_rows((keys, index), row, ids, [value], (0, 1))
+            self._given.add(ids)
             if codes is not None or rows is not None:
                 self._describe(ids, codes, rows)
         return ids.item()
@@ -339,6 +348,7 @@ class MemoryTree:
             for stop in track([*range(ROWS_PER_LOCK, n, ROWS_PER_LOCK), n], "inserting", progress):
                 self._insert_rows((keys, self._index or index), batch, new_ids, values, (start, stop))
                 part = slice(start, stop)
+                self._given.add(new_ids[part])
                 self._describe(new_ids[part], codes and codes.rows(start, stop), None if rows is None else rows[part])
                 start = stop
         return new_ids
@@ -462,6 +472,7 @@ class MemoryTree:
             self._labels |= {} if codes is None else codes.new
             self._keys, self._index = keys, index
             self._values = dict(zip(new_ids.tolist(), values, strict=True))
+            self._given.add(new_ids)
         self._describe(new_ids, None, rows)
         return self
 
@@ -498,38 +509,69 @@ class MemoryTree:
 
     # ---- rewards
 
-    def reward(self, hits: Hits | Receipt | str, rewards: object) -> RewardResult:
-        """Report how useful the hits of a query were.
+    def reward(self, hits: Hits | Receipt | str | UserKey, rewards: object) -> RewardResult:
+        """Report how useful the hits of a query were, or which memories answer a question.
 
         Args:
-            hits: what `query` returned, its receipt, or the receipt's token (`str(hits.receipt)`).
-            rewards: for each hit a number in [0, 1], or None where none was observed; or a mapping {id: number}.
+            hits: what `query` returned, its receipt, or the receipt's token (`str(hits.receipt)`); or the key of a question.
+            rewards: for each hit a number in [0, 1], or None where none was observed; or a mapping {id: number}. For a
+                question a mapping of any ids.
 
         Returns:
-            How much was learned. Learned projections, term lists, value models and scorers of your own learn at once.
+            How much was learned. Each reward is remembered and changes the answers to the same query at once, and those to
+            near ones a little (not with routing="paper", by default); a different reward for the same memory and receipt
+            replaces it. Learned projections, term lists, value models and scorers of your own learn at once.
             Routers of paper routing learn at the explored node (Algorithm 3), unless it has been removed since, which the
             result counts. Principal routers learn when `refit` is called: memories rewarded together (at least 0.5) are then
             kept together.
 
         Raises:
             InvalidReceipt: the hits, receipt or token belong to another memory.
+            StaleReceipt: a rewarded memory has been removed or replaced since.
             InvalidReward: a reward is out of range, or belongs to no hit.
+            UnknownId: no memory has an id that is rewarded for a question.
 
         >>> tree = MemoryTree(scorer="cosine", seed=0)
         >>> ids = tree.insert_many([{"tea": 1.0}, {"tea": 1.0, "milk": 1.0}], ["green", "white"])
         >>> hits = tree.query({"tea": 1.0}, k=2)
-        >>> tree.reward(hits, {1: 1.0, 0: 0.0})
-        RewardResult(learned=1, skipped=0)
+        >>> hits.values, tree.reward(hits, {1: 1.0, 0: 0.0})
+        (['green', 'white'], RewardResult(learned=1, skipped=0, experiences=2))
+        >>> tree.query({"tea": 1.0}).values
+        ['white']
+        >>> result = tree.reward({"chai": 1.0}, {1: 1.0})
+        >>> tree.query({"chai": 1.0}).values
+        ['white']
         """
+        if not isinstance(hits, Hits | Receipt | str):
+            return self._reward_question(hits, rewards)
         with self._writer:
             if isinstance(hits, Hits) and hits.origin.keys is None:  # of a tree that was empty
                 arguments.check_rewards(hits.ids, rewards)
                 return RewardResult(0, 0)
-            encoded, ids, decision = self._query_of(hits)
+            encoded, ids, decision, inserted = self._query_of(hits)
             given = arguments.check_rewards(ids, rewards)
+            self._check_versions(ids[~np.isnan(given)], inserted)
             assert self._keys is not None
             batch = RewardBatch(self._keys.decode(encoded), ids[None], given[None], decision_rows([decision]))
             return self._learn(batch)
+
+    def _reward_question(self, x: UserKey, rewards: object) -> RewardResult:
+        """Learn which memories answer a question."""
+        with self._writer:
+            keys, _ = self._known_index()
+            if not isinstance(rewards, Mapping):
+                raise InvalidReward(f"rewards for a question are a mapping {{id: number}}, not {type(rewards).__name__}")
+            ids = np.array([self._known_id(id) for id in rewards], np.int64)
+            given = arguments.check_rewards(ids, rewards)
+            row = keys.one(x, adding=True)
+            batch = RewardBatch(row, ids[None], given[None], base.blank_decisions(1), returned=False)
+            return self._learn(batch) if len(ids) else RewardResult(0, 0)
+
+    def _check_versions(self, ids: np.ndarray, inserted: int) -> None:
+        """Raise `StaleReceipt` unless memories are those that had these ids when `inserted` was the last number."""
+        stale = [id for id in ids.tolist() if id not in self._values or self._given.number(id) > inserted]
+        if stale:
+            raise StaleReceipt(f"removed or replaced since this query, so not rewarded: {', '.join(map(str, stale[:5]))}")
 
     def reward_many(self, hits: HitMatrix, rewards: object) -> RewardResult:
         """Report rewards for a batch of queries.
@@ -540,24 +582,83 @@ class MemoryTree:
 
         Raises:
             InvalidReceipt: the hits belong to another tree.
+            StaleReceipt: a rewarded memory has been removed or replaced since.
             InvalidReward: a reward is out of range, or the shape is wrong.
 
         >>> tree = MemoryTree(seed=0)
         >>> ids = tree.insert_many([[0.0], [1.0]], ["zero", "one"])
         >>> tree.reward_many(tree.query_many([[0.1], [0.9]]), [[1.0], [0.5]])
-        RewardResult(learned=0, skipped=0)
+        RewardResult(learned=0, skipped=0, experiences=2)
         """
         if not isinstance(hits, HitMatrix):
             raise InvalidReceipt(f"reward_many takes what query_many returned, not {type(hits).__name__}")
         given = arguments.check_reward_matrix(hits.ids.shape, rewards)
-        keys, encoded, decisions = hits.origin
+        keys, encoded, decisions, inserted = hits.origin
         if not len(hits) or keys is None:
             return RewardResult(0, 0)
         with self._writer:
             if keys is not self._keys:
                 raise InvalidReceipt("these hits come from another tree")
+            self._check_versions(np.unique(hits.ids[~np.isnan(given) & (hits.ids != NO_ID)]), inserted)
             decisions = decisions if len(decisions) else base.blank_decisions(len(hits))
             return self._learn(RewardBatch(keys.decode_many(encoded), hits.ids, given, decisions))
+
+    def rewards(self) -> list[PastReward]:
+        """The rewards that are remembered, in the order in which they were given; also those that were replaced.
+
+        >>> tree = MemoryTree(seed=0)
+        >>> hits = tree.query([1.0]) if tree.insert([1.0], "one") else tree.query([1.0])
+        >>> tree.reward(hits, [1.0]), tree.reward(hits, [0.0])
+        (RewardResult(learned=0, skipped=0, experiences=1), RewardResult(learned=0, skipped=0, experiences=1))
+        >>> for reward in tree.rewards():
+        ...     print(reward)
+        PastReward(id=1, memory=0, reward=1.0, active=False)
+        PastReward(id=2, memory=0, reward=0.0, active=True)
+        """
+        with self._lock.reading():
+            return [] if self._index is None else self._index.past_rewards()
+
+    def withdraw(self, id: int) -> None:
+        """Take back a reward: answers are as if it had never been given, but for what slow learning has made of it.
+
+        Term importances, projections, routers and scorers that learn keep what they have learned; `reset_learning` resets
+        importances and projections.
+
+        Args:
+            id: the id of the reward, from `rewards`.
+
+        Raises:
+            UnknownReward: there is no such reward, or it was withdrawn or replaced.
+
+        >>> tree = MemoryTree(seed=0)
+        >>> ids = tree.insert_many([[0.0], [1.0]], ["zero", "one"])
+        >>> result = tree.reward(tree.query([0.1]), [0.0])
+        >>> tree.query([0.1]).values
+        ['one']
+        >>> tree.withdraw(tree.rewards()[-1].id)
+        >>> tree.query([0.1]).values
+        ['zero']
+        """
+        with self._writer, self._lock.writing():
+            if self._index is None:
+                raise UnknownReward("this tree has never had a reward")
+            self._index.withdraw(id)
+
+    def reset_learning(self) -> None:
+        """Forget all rewards, the importances of terms and what a projection has learned.
+
+        Paper routers, linear weights, value models, terms that memories have learned and scorers of your own stay.
+
+        >>> tree = MemoryTree(seed=0)
+        >>> result = tree.reward(tree.query([1.0], k=1 + tree.insert([1.0], "one")), [0.0])
+        >>> tree.reset_learning()
+        >>> tree.rewards()
+        []
+        """
+        with self._writer, self._lock.writing():
+            if self._index is not None:
+                self._index.reset_learning()
+            self._groups = RewardGroups()
 
     def reward_queries(self, X: object, ids: np.ndarray, rewards: np.ndarray, decisions: np.ndarray) -> RewardResult:
         """Learn from rewards for queries that are given by their keys.
@@ -572,12 +673,12 @@ class MemoryTree:
             keys, _ = self._known_index()
             return self._learn(RewardBatch(keys.batch(X, adding=True)[0], ids, rewards, decisions))
 
-    def _query_of(self, hits: Hits | Receipt | str) -> tuple[EncodedKey, np.ndarray, Decision]:
-        """(encoded key, ids, decision) of a query."""
+    def _query_of(self, hits: Hits | Receipt | str) -> tuple[EncodedKey, np.ndarray, Decision, int]:
+        """(encoded key, ids, decision, number of the last insertion) of a query."""
         if isinstance(hits, Hits):
             if hits.origin.keys is not self._keys:
                 raise InvalidReceipt("these hits come from another tree; a copy of that tree takes their receipt")
-            return hits.origin.encoded, hits.ids, hits.origin.decisions
+            return hits.origin.encoded, hits.ids, hits.origin.decisions, hits.origin.inserted
         receipt = Receipt.parse(hits) if isinstance(hits, str) else hits
         if not isinstance(receipt, Receipt):
             raise InvalidReceipt(f"reward takes hits, a receipt or its token, not {type(hits).__name__}")
@@ -592,7 +693,7 @@ class MemoryTree:
         except InvalidKey as error:
             raise InvalidReceipt(f"the key of this receipt does not fit this tree: {error}") from None
         encoded = self._keys.take(self._keys.encode_many(X, batch), 0)
-        return encoded, np.array(receipt.ids, np.int64), receipt.decision
+        return encoded, np.array(receipt.ids, np.int64), receipt.decision, receipt.inserted
 
     def _learn(self, batch: RewardBatch) -> RewardResult:
         assert self._index is not None
@@ -720,7 +821,7 @@ class MemoryTree:
         if not values or not scores.item(0) > -math.inf:
             keys.check(row)
         decision = Decision(*decisions[0].tolist()) if len(decisions) else Decision()
-        return Hits(ids, values, scores, QueryOrigin(keys, keys.encode(x, row), decision))
+        return Hits(ids, values, scores, QueryOrigin(keys, keys.encode(x, row), decision, self._given.last_number))
 
     def check_beam(self, beam: object) -> int:
         """A beam that this tree can search with; otherwise `InvalidOption`."""
@@ -780,7 +881,7 @@ class MemoryTree:
                 with ThreadPoolExecutor(workers) as pool:
                     parts = list(pool.map(self._index.query, requests))
                 result = QueryResult(*(np.concatenate([part[column] for part in parts]) for column in range(3)))
-        origin = QueryOrigin(keys, keys.encode_many(X, batch), result.decisions)
+        origin = QueryOrigin(keys, keys.encode_many(X, batch), result.decisions, self._given.last_number)
         return HitMatrix(result.ids, result.scores, self.get, origin)
 
     def score(self, x: object, ids: Iterable[int]) -> np.ndarray:
@@ -830,7 +931,7 @@ class MemoryTree:
             return Stats() if self._index is None else self._index.stats()
 
     def explain(self, x: object, k: int = 5, *, beam: int = 1) -> Explanation:
-        """Why a query returns what it does: the path to the first leaf, and what contributes to the scores of the hits.
+        """Why a query returns what it does: the path to the first leaf, and the parts of which scores are sums.
 
         Args:
             x, k, beam: as in `query`.
@@ -853,6 +954,9 @@ class MemoryTree:
                 named = [(keys.feature_name(feature), float(part)) for feature, part in hit.contributions.items()]
                 largest = sorted(named, key=lambda part: (-abs(part[1]), str(part[0])))[:PARTS_SHOWN]
                 parts = (*hit.components.items(), *largest)
+                rest = hit.score - sum(part for _, part in parts)
+                if parts and abs(rest) > NEGLIGIBLE_PART * abs(hit.score):
+                    parts = (*parts, (OTHER_PARTS, rest))
                 candidates.append(ExplainedHit(Hit(hit.id, self._values[hit.id], hit.score), parts))
         return Explanation(path.steps, path.leaf, path.n_scored, tuple(candidates), path.searched_neighbours)
 
@@ -936,6 +1040,7 @@ class MemoryTree:
             return state | {
                 "keys": [self._keys.kind, self._keys.dimension, self._keys.vocabulary()],
                 "groups": self._groups.pairs(),
+                "given": self._given.to_list(),
                 "index": self._index.state_dict(),
             }
 
@@ -958,17 +1063,18 @@ class MemoryTree:
 
     def load_state_dict(self, state: Mapping[str, Value], *, trusted: bool = False) -> None:
         """Replace the contents of this tree, which has the options of the state; see `from_state_dict`."""
-        keys, index, groups = None, None, RewardGroups()
+        keys, index, groups, given = None, None, RewardGroups(), GivenIds()
         if "index" in state:
             try:
                 keys, groups = serialization.restore_keys(state["keys"]), RewardGroups(state["groups"].tolist())
+                given = GivenIds.from_list(state["given"])
                 index = make_index(self.config, keys.sparse, keys.dimension)
                 index.load_state_dict(state["index"], trusted=trusted)
             except KeyError as error:
                 raise ValueError(f"contradictory state: it has no {error}") from None
         _check_values(state["values"], index)
         with self._writer, self._lock.writing():
-            self._keys, self._index, self._groups = keys, index, groups
+            self._keys, self._index, self._groups, self._given = keys, index, groups, given
             self._values = state["values"]
             self._labels = {label: number for number, label in enumerate(state["labels"])}
 

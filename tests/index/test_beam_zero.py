@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from memorytree import MemoryTree, TermLists
+from memorytree import TermLists
 from memorytree.errors import InvalidOption
+from tests.trees import PlainTree as MemoryTree
 
 UNLIMITED = TermLists(breadth=1e6, reads=1e6, scored=10**6)
 SCORERS = ["distance", "cosine"]

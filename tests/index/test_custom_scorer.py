@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from memorytree import MemoryTree
 from memorytree.errors import InvalidOption
+from tests.trees import PlainTree as MemoryTree
 
 
 def minus_distance(x, keys, features):

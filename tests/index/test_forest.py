@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from memorytree import MemoryTree
+from tests.trees import PlainTree as MemoryTree
 
 
 def recall(found, wanted):

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memorytree import MemoryTree
 from memorytree.config import GraphRouting, LinearScorer
 from memorytree.engine.graph_search import SPARE
 from memorytree.errors import InvalidOption
 from memorytree.results import NO_ID
+from tests.trees import PlainTree as MemoryTree
 
 
 def clustered(seed, n=2000, n_queries=200, d=24):

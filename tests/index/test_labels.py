@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from memorytree import MemoryTree
 from memorytree.engine.arrays import LEAF
 from memorytree.errors import InvalidOption
+from tests.trees import PlainTree as MemoryTree
 
 
 def scattered(rng, groups=60, each=12):

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from memorytree import MemoryTree
 from memorytree.config import Projection
 from memorytree.errors import InvalidOption
 from tests.index.sparse_keys import error
+from tests.trees import PlainTree as MemoryTree
 
 N = 600
 """Lessons start at 512 memories."""

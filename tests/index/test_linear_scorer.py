@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from memorytree import MemoryTree
 from memorytree.config import LinearScorer
 from memorytree.errors import InvalidOption
+from tests.trees import PlainTree as MemoryTree
 
 FORMS = {
     "dense": np.asarray,

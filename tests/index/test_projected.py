@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from memorytree import MemoryTree
 from memorytree.config import Projection
+from tests.trees import PlainTree as MemoryTree
 
 
 def planted(seed, n=800, useful=4, distracting=15, groups=40):

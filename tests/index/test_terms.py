@@ -6,7 +6,6 @@ import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memorytree import MemoryTree
 from memorytree.config import TermLists
 from memorytree.engine.terms.lists import FLAGS, LENGTH, PINNED
 from memorytree.errors import InvalidOption
@@ -19,6 +18,7 @@ from tests.index.sparse_keys import (
     one_term_per_class,
     reward_own_class,
 )
+from tests.trees import PlainTree as MemoryTree
 
 NARROW = TermLists(breadth=1, reads=2, scored=2, homes=2)
 WIDE = TermLists(breadth=1e6, reads=1e6, scored=10**6)

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memorytree import MemoryTree
 from memorytree.config import TermLists
 from memorytree.errors import InvalidOption
 from tests.index.sparse_keys import OPERATIONS, documents, list_arrays
+from tests.trees import PlainTree as MemoryTree
 
 NARROW = TermLists(breadth=1, reads=2, scored=2, homes=2)
 WIDE = TermLists(breadth=1e6, reads=1e6, scored=10**6)

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from memorytree import MemoryTree
 from memorytree.config import ValueModel
 from memorytree.errors import InvalidOption
 from memorytree.learning.value_model import COMPONENT_NAMES
+from tests.trees import PlainTree as MemoryTree
 
 FORMS = ("dense", "sparse")
 

@@ -49,7 +49,7 @@ def test_hits_do_not_depend_on_later_changes_of_the_array():
 def test_an_empty_batch_is_no_error():
     tree = grown(n=40)
     nothing = np.empty((0, 4))
-    assert tree.reward_many(tree.query_many(nothing, k=2), np.empty((0, 2))) == (0, 0)
+    assert tree.reward_many(tree.query_many(nothing, k=2), np.empty((0, 2))) == (0, 0, 0)
     assert len(tree.insert_many(nothing, [])) == 0
     assert len(MemoryTree(seed=0).insert_many([], [])) == 0
     assert len(MemoryTree.build([], [])) == 0

@@ -87,7 +87,7 @@ def test_readers_see_only_stored_memories_while_a_writer_works(routing):
 @pytest.mark.parametrize("routing", ROUTINGS)
 def test_two_writers_and_a_reader_lose_nothing(routing):
     X = matrix(800, 3)
-    tree = MemoryTree(routing=routing, seed=0)
+    tree = MemoryTree(routing=routing, experiences=0, seed=0)
     tree.insert(X[0], 0, id=0)
 
     def writer(first):

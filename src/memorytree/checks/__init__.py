@@ -90,7 +90,6 @@ _SPARSE: dict[str, dict[str, Any]] = {
 }
 _NAMED: dict[str, dict[str, Any]] = {name: _SPARSE[name] for name in ("principal", "paper", "terms")}
 _DEVIATIONS: dict[tuple[str, Any], dict[str, str]] = {
-    ("dense", "metric"): {"check_batch_reward": "memories are projected again after all rewards of a batch, not after each"},
     ("sparse", "metric"): {"check_batch_insert": "latent directions are computed once for a batch, at its end"},
 }
 

@@ -13,9 +13,11 @@ from memorytree.checks.kind import (
     N,
     matrix,
     require,
+    require_raises,
     require_same,
     same_hits,
 )
+from memorytree.errors import StaleReceipt
 
 
 def check_batch_insert(kind: Kind) -> None:
@@ -99,5 +101,6 @@ def check_reward(kind: Kind) -> None:
     for tree in trees[1:]:
         require_same(tree, trees[0], "forms of one reward teach differently")
     trees[0].remove(asked[0].ids.item(0))
-    trees[0].reward(asked[0], given)  # late: one of these memories is gone
+    late = partial(trees[0].reward, asked[0], given)
+    require_raises(StaleReceipt, late, "a reward for a memory that is gone")
     trees[0].check()

@@ -25,7 +25,7 @@ from memorytree.checks.kind import (
     require_same,
     state_of,
 )
-from memorytree.errors import InvalidKey, InvalidOption, InvalidReceipt, InvalidReward, UnknownId
+from memorytree.errors import InvalidKey, InvalidOption, InvalidReceipt, InvalidReward, StaleReceipt, UnknownId
 from memorytree.results import NO_ID
 
 
@@ -109,7 +109,8 @@ def check_capacity(kind: Kind) -> None:
     require(sorted(tree) == [30, 32, *range(50, 68)], "not the memories without a recent use were removed")
     require(removed == [(id, id) for id in range(31, 50) if id != 32], "on_remove was not called in order of use")
     require(sorted(best_ids(tree, kind.one(X[0]))) == sorted(tree), "a removed memory is found")
-    tree.reward(hits, [1.0] * 20)  # most of these memories are gone
+    require_raises(StaleReceipt, lambda: tree.reward(hits, [1.0] * 20), "rewards for memories that are gone")
+    tree.reward(hits, {id: 1.0 for id in hits.ids.tolist() if id in tree})
     tree.insert_many(kind.batch(matrix(18, seed=2)), range(18))
     require(sorted(tree) == [30, 32, *range(68, 86)], "a late reward was not recorded")
     tree.check()

@@ -104,7 +104,8 @@ class BaseMemoryEstimator(BaseEstimator):
 
     def _tree_options(self, chance: np.random.RandomState, **options: object) -> dict[str, Any]:
         """Options of the memory; draws its seed."""
-        return {**options, "reroutes": 1, "seed": int(chance.randint(2**31)), "capacity": self.capacity}
+        own = {"reroutes": 1, "seed": int(chance.randint(2**31)), "capacity": self.capacity}
+        return {**options, **own, "experiences": 0}  # what a training row teaches is in the scorer
 
 
 class BaseMemoryClassifier(ClassifierMixin, BaseMemoryEstimator, ABC):

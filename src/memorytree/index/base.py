@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 
 from memorytree.engine.arrays import LINKED
 from memorytree.engine.search import BRANCH, DECISION_WIDTH, EXPLOIT
-from memorytree.results import NO_ID, Outline, PathStep, RewardResult, Stats
+from memorytree.errors import UnknownReward
+from memorytree.results import NO_ID, Outline, PastReward, PathStep, RewardResult, Stats
 
 Array = NDArray[Any]
 Ids = NDArray[np.int64]
@@ -300,6 +301,17 @@ class Index(ABC):
     @abstractmethod
     def reward(self, batch: RewardBatch) -> RewardResult:
         """Learn from rewards."""
+
+    def past_rewards(self) -> list[PastReward]:
+        """The rewards that are remembered, in order."""
+        return []
+
+    def withdraw(self, number: int) -> None:
+        """Take back a reward that counts."""
+        raise UnknownReward("this memory remembers no rewards")
+
+    def reset_learning(self) -> None:
+        """Forget what rewards taught, where this index can."""
 
     @abstractmethod
     def rebuild(self) -> None:

@@ -33,6 +33,6 @@ def weighted_gaps(key: KeyBatch, others: list[KeyBatch], weights: Callable[[Arra
     row = np.repeat(np.arange(len(rows)), counts)
     overlap = np.bincount(row, products, len(rows))
     lengths = np.bincount(row, their_weights * values * values.astype(np.float64), len(rows))
-    lengths *= float(np.sum(own_weights * own_values * own_values))
-    cosines = np.divide(overlap, np.sqrt(lengths), out=np.zeros(len(rows)), where=lengths > 0)
+    both = np.sqrt(lengths * np.sum(own_weights * own_values * own_values))
+    cosines = np.divide(overlap, both, out=np.zeros(len(rows)), where=both > 0)
     return np.maximum(1 - cosines, 0.0).astype(np.float32)

@@ -24,8 +24,8 @@ def pairs_of(found: QueryResult) -> list[tuple[int, float]]:
 
 
 def without_parts(found: QueryResult) -> list[ScoredHit]:
-    """The hits of the first row, without contributions."""
-    return [ScoredHit(id, score, {}) for id, score in pairs_of(found)]
+    """The hits of the first row, whose scores have no parts."""
+    return [ScoredHit(id, score, {}, {"score": score}) for id, score in pairs_of(found)]
 
 
 def of_features(row: KeyBatch, found: QueryResult, key_of: Callable[[int], KeyBatch], by_angle: bool) -> list[ScoredHit]:
@@ -35,19 +35,21 @@ def of_features(row: KeyBatch, found: QueryResult, key_of: Callable[[int], KeyBa
         row: the key of the query, as a batch of one.
         found: the hits.
         key_of: the key of a memory by id, as a batch of one.
-        by_angle: the score is an overlap divided by lengths; otherwise minus the distance, and contributions add up to its
-            square.
+        by_angle: the score is an overlap divided by lengths; otherwise minus the distance.
+
+    Returns:
+        A hit for each id; its contributions add up to its score.
     """
     x = by_feature(row)
     hits = []
     for id, score in pairs_of(found):
         z = by_feature(key_of(id))
         if by_angle:
-            overlap = {feature: x[feature] * z[feature] for feature in x.keys() & z.keys()}
-            total = sum(overlap.values()) or 1.0
-            parts = {feature: part * score / total for feature, part in overlap.items()}
+            shares = {feature: x[feature] * z[feature] for feature in x.keys() & z.keys()}
         else:
-            parts = {feature: -((x.get(feature, 0.0) - z.get(feature, 0.0)) ** 2) for feature in x.keys() | z.keys()}
+            shares = {feature: (x.get(feature, 0.0) - z.get(feature, 0.0)) ** 2 for feature in x.keys() | z.keys()}
+        total = sum(shares.values()) or 1.0
+        parts = {feature: share * score / total for feature, share in shares.items()}
         hits.append(ScoredHit(id, score, parts))
     return hits
 

@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from copy import copy
 from dataclasses import replace
 from hashlib import blake2b
-from typing import NamedTuple, Self
+from typing import Self
 
 import numpy as np
 
 from memorytree.engine.search import BRANCH, EXPLOIT
+from memorytree.errors import UnknownReward
 from memorytree.index.base import (
     NO_DECISIONS,
     Array,
@@ -34,8 +35,8 @@ from memorytree.index.base import (
 from memorytree.index.contributions import pairs_of
 from memorytree.index.single import insert_all, remove_now
 from memorytree.index.wrapped import WrappedIndex
-from memorytree.learning.experience import DIGEST, REACH, UNOBSERVED, Evidence, Experiences, Observed
-from memorytree.results import NO_ID, RewardResult, Stats
+from memorytree.learning.experience import DIGEST, REACH, UNOBSERVED, Evidence, Experiences, Observed, Scale
+from memorytree.results import NO_ID, PastReward, RewardResult, Stats
 
 NEAREST = 16
 """How many questions near a query are looked at."""
@@ -50,13 +51,8 @@ EQUAL = 1e-3
 NEGLIGIBLE = 1e-6
 """The least gap, as a part of the scores."""
 QUESTION_BITS = 60
-
-
-class Scale(NamedTuple):
-    """The score of a memory whose key is the query, and the typical gap of scores."""
-
-    top: float
-    gap: float
+UNKNOWN_UNIT = 0.25
+"""Where no gap to a memory is known, the unit of distances is this part of the mean gap of the nearest questions."""
 
 
 class ExperiencedIndex(WrappedIndex):
@@ -115,7 +111,7 @@ class ExperiencedIndex(WrappedIndex):
         first = ids.item(0) if batch.returned else NO_ID
         was_known = self.experiences.has_question(question)
         new = self.experiences.add(Observed(question, receipt, by_id, first, self._gap_of(batch.keys)))
-        if not new:
+        if not new and batch.receipts:
             return RewardResult(0, 0)
         if not was_known:
             insert_all(self.questions, batch.keys, np.array([question]), 0, 1)
@@ -144,15 +140,20 @@ class ExperiencedIndex(WrappedIndex):
         unobserved = math.nan if self.experiences.is_lone_acceptance(receipt) else UNOBSERVED
         return batch._replace(ids=ids[None], rewards=rewards[None], unobserved=unobserved)
 
+    def past_rewards(self) -> list[PastReward]:
+        return [PastReward(row.number, row.memory, row.reward, row.active) for row in self.experiences]
+
     def withdraw(self, number: int) -> None:
-        """Take back the reward of an experience that is active. What slow learning has made of it stays."""
+        """Take back the reward of an experience. What slow learning has made of it stays."""
+        if number not in self.experiences or not self.experiences[number].active:
+            raise UnknownReward(f"no reward that counts has the id {number!r}; `rewards` lists them")
         self.experiences.deactivate(number)
         self._remove_questions()
 
     def reset_learning(self) -> None:
-        """Forget all experiences. What slow learning has made of them stays."""
         self.experiences.clear()
         self._remove_questions()
+        self.inner.reset_learning()
 
     # ---- reading
 
@@ -196,7 +197,7 @@ class ExperiencedIndex(WrappedIndex):
         if typical:
             unit = min(typical, float(others.sum() + typical) / (len(others) + 1))
         else:
-            unit = float(others.mean()) if len(others) else 1.0
+            unit = UNKNOWN_UNIT * float(others.mean()) if len(others) else 1.0
         near = gaps < REACH * unit
         return list(zip(questions[near].tolist(), (gaps[near] / unit).tolist(), strict=True))
 
@@ -204,12 +205,12 @@ class ExperiencedIndex(WrappedIndex):
         """The ids and scores (1, k) of one row, by experiences as well."""
         k, key = request.k, rows_of(request.keys, row, row + 1)
         lowered = sum(bool(of_memory.objections) for of_memory in evidence.values())
-        wanted = max(k + lowered, SPREAD)
+        wanted = max(k, SPREAD) + lowered
         asked = QueryRequest(request.keys, wanted, row, row + 1, request.beam, 0.0, request.draw, request.excluded)
         found = self.inner.query(asked)
         there = found.ids[0] != NO_ID
         ids, scores = found.ids[0, there], found.scores[0, there]
-        scale = self._scale(scores)
+        scale = self._scale(ids, scores, evidence)
         bounds, excluded = request.excluded
         left_out = set(ids.tolist()) | set(excluded[bounds[row] : bounds[row + 1]].tolist())
         more = [id for id in sorted(evidence) if evidence[id].support and id not in left_out]
@@ -222,20 +223,28 @@ class ExperiencedIndex(WrappedIndex):
         answer[0][0, : len(best)], answer[1][0, : len(best)] = ids[best], scores[best]
         return answer
 
-    def _scale(self, scores: Scores) -> Scale:
-        """The scale of the scores of an answer, best first, without experiences."""
+    def _scale(self, ids: Ids, scores: Scores, evidence: Mapping[int, Evidence]) -> Scale:
+        """The scale of an answer, best first, without experiences. Objections cost enough to put another memory first."""
         best, top = float(scores[0]) if len(scores) else 0.0, self.inner.top_score
         gap = self.experiences.typical_gap()
         if top is None:
             top, gap = best, best - float(scores[:SPREAD].min(initial=best))
         top = max(top, best)
-        return Scale(top, max(gap, NEGLIGIBLE * max(1.0, abs(top), abs(best))))
+        gap = max(gap, NEGLIGIBLE * max(1.0, abs(top), abs(best)))
+        unopposed = (i for i, id in enumerate(ids.tolist()) if id not in evidence or not evidence[id].objections)
+        other = next(unopposed, None)
+        return Scale(top, gap, gap if other is None else max(gap, best - float(scores[other])))
+
+    def _scale_of(self, request: QueryRequest, evidence: Mapping[int, Evidence]) -> Scale:
+        """The scale of the answer to the first row of a request."""
+        found = self.inner.query(replace(request, k=SPREAD + len(evidence), stop=request.start + 1))
+        there = found.ids[0] != NO_ID
+        return self._scale(found.ids[0, there], found.scores[0, there], evidence)
 
     def score(self, keys: KeyBatch, ids: Ids) -> Scores:
         scores = self.inner.score(keys, ids)
         for row, evidence in self._evidence(QueryRequest(keys, 1, 0, len(ids))).items():
-            answer = self.inner.query(QueryRequest(keys, SPREAD, row, row + 1)).scores[0]
-            scale = self._scale(answer[np.isfinite(answer)])
+            scale = self._scale_of(QueryRequest(keys, 1, row), evidence)
             scores[row] = _with_experiences(ids[row], scores[row], scale, evidence)
         return scores
 
@@ -244,15 +253,13 @@ class ExperiencedIndex(WrappedIndex):
         evidence = self._evidence(replace(request, start=0, stop=1)).get(0)
         if evidence is None:
             return self.inner.contributions(request, found)
-        answer = self.inner.query(replace(request, k=request.k + SPREAD))
-        scale = self._scale(answer.scores[0][np.isfinite(answer.scores[0])])
-        alone = {hit.id: hit for hit in self.inner.contributions(replace(request, k=request.k + SPREAD), answer)}
+        scale, more = self._scale_of(request, evidence), replace(request, k=request.k + len(evidence))
+        alone = {hit.id: hit for hit in self.inner.contributions(more, self.inner.query(more))}
         hits = []
         for id, score in pairs_of(found):
             before = float(self.inner.score(request.keys, np.array([[id]]))[0, 0])
             hit = alone.get(id, ScoredHit(id, before, {}, {"score without experiences": before}))
-            of_memory = evidence.get(id, Evidence())
-            shares = of_memory.shares(before, scale.top, scale.gap)
+            shares = evidence[id].shares(before, scale) if id in evidence else {}
             named = {f"experience {number}": share for number, share in shares.items()}
             hits.append(ScoredHit(id, score, hit.contributions, {**hit.components, **named}))
         return hits
@@ -276,16 +283,13 @@ class ExperiencedIndex(WrappedIndex):
 
     def state_dict(self) -> dict[str, Array]:
         state = with_prefix("inner", self.inner.state_dict())
-        if not len(self.experiences) and self.experiences.next_number == 1:
-            return state
         state |= with_prefix("questions", self.questions.state_dict())
         return state | with_prefix("experiences", self.experiences.state_dict())
 
     def load_state_dict(self, state: Mapping[str, Array], *, trusted: bool = False) -> None:
         self.inner.load_state_dict(under("inner", state), trusted=trusted)
-        if "experiences.rewards" in state:
-            self.questions.load_state_dict(under("questions", state), trusted=trusted)
-            self.experiences.load_state_dict(under("experiences", state))
+        self.questions.load_state_dict(under("questions", state), trusted=trusted)
+        self.experiences.load_state_dict(under("experiences", state))
         if not trusted:
             self.check()
 
@@ -326,6 +330,6 @@ def _with_experiences(ids: Ids, scores: Scores, scale: Scale, evidence: Mapping[
     for i, id in enumerate(ids.tolist()):
         of_memory = evidence.get(id)
         if of_memory is not None and scores[i] > -np.inf:
-            gain, loss = of_memory.parts(float(scores[i]), *scale)
+            gain, loss = of_memory.parts(float(scores[i]), scale)
             changed[i] = float(scores[i]) + gain - loss
     return changed

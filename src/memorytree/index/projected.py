@@ -177,6 +177,12 @@ class ProjectedIndex(Index):
         result = self.inner.reward(batch._replace(keys=self.project(batch.keys), decisions=decisions))
         return RewardResult(lessons + result.learned, result.skipped)
 
+    def reset_learning(self) -> None:
+        """Compute the projection anew from the keys."""
+        if self.inner is not None:
+            self.projection.n_lessons = 0
+            self.fit_projection()
+
     def rebuild(self) -> None:
         """Nothing is ever due: rebuilds are done at once."""
 

@@ -127,6 +127,12 @@ class TermIndex(Index):
             learned += admission.expand_rows(tree, self.lists, *row)  # of every query from which importances learn
         return RewardResult(int(learned), 0)
 
+    def reset_learning(self) -> None:
+        """Make all importances 1 again; terms that memories have learned stay."""
+        arrays = self._list_arrays()
+        arrays["importance"][:], arrays["squares"][:] = 1, 0
+        self.sweep()
+
     def rebuild(self) -> None:
         """Nothing is ever due."""
 

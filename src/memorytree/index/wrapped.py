@@ -19,7 +19,7 @@ from memorytree.index.base import (
     ScoredHit,
     Scores,
 )  # fmt: skip
-from memorytree.results import Outline, RewardResult, Stats
+from memorytree.results import Outline, PastReward, RewardResult, Stats
 
 
 class WrappedIndex(Index):
@@ -65,6 +65,15 @@ class WrappedIndex(Index):
 
     def reward(self, batch: RewardBatch) -> RewardResult:
         return self.inner.reward(batch)
+
+    def past_rewards(self) -> list[PastReward]:
+        return self.inner.past_rewards()
+
+    def withdraw(self, number: int) -> None:
+        self.inner.withdraw(number)
+
+    def reset_learning(self) -> None:
+        self.inner.reset_learning()
 
     def rebuild(self) -> None:
         self.inner.rebuild()

@@ -16,7 +16,7 @@ SHARPNESS = 6.0
 """Kappa: how fast evidence fades with distance."""
 HEADROOM, SLOPE = 0.25, 1.75
 """Support at the same question puts a memory this many gaps above `top`, and falls by the slope with distance."""
-COST = 2.0
+COST = 1.25
 """An objection at the same question lowers a memory by so many gaps."""
 REACH = 1.5
 """Experiences at this distance, in gaps, or farther say nothing."""
@@ -65,6 +65,20 @@ class Observed(NamedTuple):
     gap: float
 
 
+class Scale(NamedTuple):
+    """The scores of one answer.
+
+    Attributes:
+        top: the score of a memory whose key is the query.
+        gap: the typical gap.
+        margin: the unit of objections, at least `gap`.
+    """
+
+    top: float
+    gap: float
+    margin: float
+
+
 class Evidence:
     """What experiences say about one memory: lists of (number of the experience, share of P or N)."""
 
@@ -74,21 +88,21 @@ class Evidence:
         self.support: list[tuple[int, float]] = []
         self.objections: list[tuple[int, float]] = []
 
-    def parts(self, score: float, top: float, gap: float) -> tuple[float, float]:
+    def parts(self, score: float, scale: Scale) -> tuple[float, float]:
         """What support adds to a score, and what objections take from it; sums are correctly rounded, in any order."""
-        unit = gap / SHARPNESS
         gain = loss = 0.0
         if self.support:
-            total = math.fsum(value for _, value in self.support)
-            gain = unit * float(np.logaddexp(0.0, math.log(total) + (top - score) / unit))
+            unit, total = scale.gap / SHARPNESS, math.fsum(value for _, value in self.support)
+            gain = unit * float(np.logaddexp(0.0, math.log(total) + (scale.top - score) / unit))
         if self.objections:
-            loss = unit * float(np.logaddexp(0.0, math.log(math.fsum(value for _, value in self.objections))))
+            unit, total = scale.margin / SHARPNESS, math.fsum(value for _, value in self.objections)
+            loss = unit * float(np.logaddexp(0.0, math.log(total)))
         return gain, loss
 
-    def shares(self, score: float, top: float, gap: float) -> dict[int, float]:
+    def shares(self, score: float, scale: Scale) -> dict[int, float]:
         """What each experience adds to a score, by its number."""
         shares: dict[int, float] = {}
-        gain, loss = self.parts(score, top, gap)
+        gain, loss = self.parts(score, scale)
         for change, values in ((gain, self.support), (-loss, self.objections)):
             total = math.fsum(value for _, value in values)
             for number, value in values:
@@ -101,48 +115,54 @@ class Experiences:
 
     Args:
         capacity: the most experiences; the oldest are forgotten.
+
+    Attributes:
+        rows: all experiences by number, in order.
+        of_question, of_receipt: the numbers of active experiences; dictionaries serve as ordered sets.
+        of_memory: the numbers of all experiences.
+        unused: questions that may have no active experience any more.
+        gaps, n_gaps: the sum of the known gaps of active experiences, in units of 2**-149, and their number.
     """
 
     def __init__(self, capacity: int):
         self.capacity = capacity
         self.next_number = 1
-        self._rows: dict[int, Experience] = {}  # in order of their numbers
-        # The numbers of active experiences by question and receipt, and of all by memory; dictionaries serve as ordered sets.
-        self._of_question: dict[int, dict[int, None]] = {}
-        self._of_receipt: dict[bytes, dict[int, None]] = {}
-        self._of_memory: dict[int, dict[int, None]] = {}
-        self._unused: list[int] = []  # questions that may have no active experience any more
-        self._gaps = self._n_gaps = 0
+        self.rows: dict[int, Experience] = {}
+        self.of_question: dict[int, dict[int, None]] = {}
+        self.of_receipt: dict[bytes, dict[int, None]] = {}
+        self.of_memory: dict[int, dict[int, None]] = {}
+        self.unused: list[int] = []
+        self.gaps = self.n_gaps = 0
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self.rows)
 
     def __iter__(self) -> Iterator[Experience]:
-        return iter(self._rows.values())
+        return iter(self.rows.values())
 
     def __contains__(self, number: object) -> bool:
-        return number in self._rows
+        return number in self.rows
 
     def __getitem__(self, number: int) -> Experience:
-        return self._rows[number]
+        return self.rows[number]
 
     def questions(self) -> list[int]:
         """The questions with active experiences."""
-        return list(self._of_question)
+        return list(self.of_question)
 
     def has_question(self, question: int) -> bool:
         """Whether a question has active experiences."""
-        return question in self._of_question
+        return question in self.of_question
 
     def typical_gap(self) -> float:
         """The mean of the known gaps of active experiences; 0 if none is known."""
-        return math.ldexp(self._gaps / self._n_gaps, -EXACT) if self._n_gaps else 0.0
+        return math.ldexp(self.gaps / self.n_gaps, -EXACT) if self.n_gaps else 0.0
 
     # ---- writing
 
     def known(self, receipt: bytes) -> dict[int, Experience]:
         """The active experiences of a receipt, by memory."""
-        return {self._rows[number].memory: self._rows[number] for number in self._of_receipt.get(receipt, ())}
+        return {self.rows[number].memory: self.rows[number] for number in self.of_receipt.get(receipt, ())}
 
     def add(self, observed: Observed) -> list[int]:
         """Add the rewards of a query that are not known yet; another reward for the same memory is replaced.
@@ -167,56 +187,56 @@ class Experiences:
                 float(np.float32(observed.gap)),
             )
             self.next_number += 1
-            self._rows[row.number] = row
-            self._of_memory.setdefault(memory, {})[row.number] = None
+            self.rows[row.number] = row
+            self.of_memory.setdefault(memory, {})[row.number] = None
             self._activate(row)
             new.append(row.number)
-        while len(self._rows) > self.capacity:
-            self._delete(next(iter(self._rows)))
+        while len(self.rows) > self.capacity:
+            self._delete(next(iter(self.rows)))
         return new
 
     def _activate(self, row: Experience) -> None:
-        self._of_question.setdefault(row.question, {})[row.number] = None
-        self._of_receipt.setdefault(row.receipt, {})[row.number] = None
+        self.of_question.setdefault(row.question, {})[row.number] = None
+        self.of_receipt.setdefault(row.receipt, {})[row.number] = None
         self._count_gap(row, 1)
 
     def _count_gap(self, row: Experience, sign: int) -> None:
         if row.gap > 0:
-            self._gaps += sign * int(math.ldexp(row.gap, EXACT))
-            self._n_gaps += sign
+            self.gaps += sign * int(math.ldexp(row.gap, EXACT))
+            self.n_gaps += sign
 
     def deactivate(self, number: int) -> None:
         """Let an active experience no longer count."""
-        row = self._rows[number]
-        self._rows[number] = row._replace(active=False)
-        _discard(self._of_question, row.question, number)
-        if row.question not in self._of_question:
-            self._unused.append(row.question)
-        _discard(self._of_receipt, row.receipt, number)
+        row = self.rows[number]
+        self.rows[number] = row._replace(active=False)
+        _discard(self.of_question, row.question, number)
+        if row.question not in self.of_question:
+            self.unused.append(row.question)
+        _discard(self.of_receipt, row.receipt, number)
         self._count_gap(row, -1)
 
     def _delete(self, number: int) -> None:
-        if self._rows[number].active:
+        if self.rows[number].active:
             self.deactivate(number)
-        _discard(self._of_memory, self._rows.pop(number).memory, number)
+        _discard(self.of_memory, self.rows.pop(number).memory, number)
 
     def forget(self, memory: int) -> None:
         """Delete the experiences of a memory."""
-        for number in list(self._of_memory.get(memory, ())):
+        for number in list(self.of_memory.get(memory, ())):
             self._delete(number)
 
     def take_unused(self) -> list[int]:
         """The questions that have lost their last active experience since the last call."""
-        unused = [question for question in dict.fromkeys(self._unused) if question not in self._of_question]
-        self._unused.clear()
+        unused = [question for question in dict.fromkeys(self.unused) if question not in self.of_question]
+        self.unused.clear()
         return unused
 
     def clear(self) -> None:
         """Delete all experiences; later ones have new numbers."""
-        self._unused += self._of_question
-        for table in (self._rows, self._of_question, self._of_receipt, self._of_memory):
+        self.unused += self.of_question
+        for table in (self.rows, self.of_question, self.of_receipt, self.of_memory):
             table.clear()
-        self._gaps = self._n_gaps = 0
+        self.gaps = self.n_gaps = 0
 
     # ---- reading
 
@@ -226,8 +246,8 @@ class Experiences:
         for question, distance in near:
             support = math.exp(SHARPNESS * (HEADROOM - SLOPE * distance))
             objection = math.exp(SHARPNESS * COST * (1 - 2 * distance))
-            for number in self._of_question.get(question, ()):
-                row = self._rows[number]
+            for number in self.of_question.get(question, ()):
+                row = self.rows[number]
                 of_memory = found.setdefault(row.memory, Evidence())
                 weight = self._weight(row)
                 if row.reward > 0:
@@ -241,10 +261,10 @@ class Experiences:
 
     def is_lone_acceptance(self, receipt: bytes) -> bool:
         """Whether the only reward of a query accepts its first hit."""
-        numbers = self._of_receipt.get(receipt, ())
+        numbers = self.of_receipt.get(receipt, ())
         if len(numbers) != 1:
             return False
-        row = self._rows[next(iter(numbers))]
+        row = self.rows[next(iter(numbers))]
         return row.is_first and row.reward > UNOBSERVED
 
     # ---- state
@@ -252,15 +272,15 @@ class Experiences:
     def copy(self) -> Self:
         """An independent copy."""
         twin = copy(self)
-        twin._rows, twin._unused = dict(self._rows), list(self._unused)
-        twin._of_question = {question: dict(numbers) for question, numbers in self._of_question.items()}
-        twin._of_receipt = {receipt: dict(numbers) for receipt, numbers in self._of_receipt.items()}
-        twin._of_memory = {memory: dict(numbers) for memory, numbers in self._of_memory.items()}
+        twin.rows, twin.unused = dict(self.rows), list(self.unused)
+        twin.of_question = _copies(self.of_question)
+        twin.of_receipt = _copies(self.of_receipt)
+        twin.of_memory = _copies(self.of_memory)
         return twin
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """The experiences as arrays of n rows, and the next number."""
-        rows = list(self._rows.values())
+        rows = list(self.rows.values())
         return {
             "whole": np.array([row[:3] for row in rows], np.int64).reshape(-1, 3),
             "rewards": np.array([row.reward for row in rows], np.float64),
@@ -272,37 +292,41 @@ class Experiences:
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Replace the experiences; ValueError if shapes, types or numbers are impossible."""
-        whole, rewards, receipts, flags, gaps, following = (
-            state[name] for name in ("whole", "rewards", "receipts", "flags", "gaps", "next_number")
-        )
-        n = len(whole)
-        types = (whole, np.int64, (n, 3)), (rewards, np.float64, (n,)), (receipts, np.uint8, (n, DIGEST))
-        types += (flags, np.bool_, (n, 2)), (gaps, np.float32, (n,)), (following, np.int64, (1,))
-        if any(array.dtype != kind or array.shape != shape for array, kind, shape in types):
-            raise ValueError("the experiences have the wrong shape or type")
-        numbers = whole[:, 0]
-        if n and (np.any(np.diff(numbers) <= 0) or numbers[0] < 1 or numbers[-1] >= following[0]) or following[0] < 1:
+        n = len(state["whole"])
+        shapes = {
+            "whole": (np.int64, (n, 3)), "rewards": (np.float64, (n,)), "receipts": (np.uint8, (n, DIGEST)),
+            "flags": (np.bool_, (n, 2)), "gaps": (np.float32, (n,)), "next_number": (np.int64, (1,)),
+        }  # fmt: skip
+        for name, (kind, shape) in shapes.items():
+            if state[name].dtype != kind or state[name].shape != shape:
+                raise ValueError(f"{name} of the experiences has the wrong shape or type")
+        whole, rewards, receipts, flags, gaps, following = (state[name] for name in shapes)
+        numbers = np.concatenate([[0], whole[:, 0], following])
+        if np.any(np.diff(numbers) <= 0):
             raise ValueError("the numbers of experiences are not in order")
         if not (np.all((rewards >= 0) & (rewards <= 1)) and np.all((gaps >= 0) & np.isfinite(gaps)) and np.all(whole >= 0)):
             raise ValueError("an experience has an impossible reward, gap or id")
         self.clear()
-        self._unused.clear()
+        self.unused.clear()
         self.next_number = int(following[0])
-        for row, reward, receipt, (first, active), gap in zip(
-            whole.tolist(), rewards.tolist(), receipts, flags.tolist(), gaps.tolist(), strict=True
-        ):
-            one = Experience(*row, reward, receipt.tobytes(), first, gap, active)
-            self._rows[one.number] = one
-            self._of_memory.setdefault(one.memory, {})[one.number] = None
+        columns = whole.tolist(), rewards.tolist(), receipts, flags.tolist(), gaps.tolist()
+        for (number, question, memory), reward, receipt, (first, active), gap in zip(*columns, strict=True):
+            one = Experience(number, question, memory, reward, receipt.tobytes(), first, gap, active)
+            self.rows[one.number] = one
+            self.of_memory.setdefault(one.memory, {})[one.number] = None
             if active:
                 self._activate(one)
 
     def check(self, stored: Sequence[int]) -> None:
         """Raise ValueError unless experiences belong to these memories, and a receipt has one reward for each."""
-        if not set(stored).issuperset(self._of_memory):
+        if not set(stored).issuperset(self.of_memory):
             raise ValueError("contradictory state: experiences of memories that are not stored")
-        if any(len(self.known(receipt)) != len(numbers) for receipt, numbers in self._of_receipt.items()):
+        if any(len(self.known(receipt)) != len(numbers) for receipt, numbers in self.of_receipt.items()):
             raise ValueError("contradictory state: two rewards for one memory of a receipt")
+
+
+def _copies(table: dict[K, dict[int, None]]) -> dict[K, dict[int, None]]:
+    return {key: dict(numbers) for key, numbers in table.items()}
 
 
 def _discard(table: dict[K, dict[int, None]], key: K, number: int) -> None:
