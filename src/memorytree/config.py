@@ -77,7 +77,7 @@ class GraphRouting:
     neighbours: int = 32
 
     def __post_init__(self) -> None:
-        check_int("neighbours", self.neighbours, 4, 2**8)
+        check_int("neighbours", self.neighbours, 8, 2**8)
 
 
 @dataclass(frozen=True)

@@ -214,6 +214,8 @@ class Stats:
         average_depth: steps to a memory's leaf, on average over memories.
         levels: balance at each level from the root down.
         neighbours: links of a memory, on average (routing="graph" only).
+        expected_recall: the part of the ten nearest that a query without options finds, measured on 64 stored keys.
+        measured_at: the number of memories when it was measured.
         router_error: share of insertions for which a router predicted the wrong side (learning routers only).
         key_bytes: bytes of the keys.
         other_bytes: bytes of everything else that the index uses.
@@ -228,6 +230,8 @@ class Stats:
     average_depth: float = 0.0
     levels: tuple[Level, ...] = ()
     neighbours: float | None = None
+    expected_recall: float | None = None
+    measured_at: int | None = None
     router_error: float | None = None
     key_bytes: int = 0
     other_bytes: int = 0

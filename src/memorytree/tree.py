@@ -762,7 +762,7 @@ class MemoryTree:
         k: int = 1,
         *,
         explore: float = 0.0,
-        beam: int = 1,
+        beam: int | None = None,
         exclude: Iterable[int] | None = None,
         exploration_seed: int | None = None,
     ) -> Hits:
@@ -795,7 +795,7 @@ class MemoryTree:
         n = len(self._values)
         if type(k) is not int or not 0 < k <= n:
             k = min(arguments.check_int("k", k, 1), n or 1)
-        if beam != 1 or explore != 0 or type(beam) is not int:
+        if beam is not None or explore != 0:
             beam, explore = self.check_beam(beam), arguments.check_fraction("explore", explore, 0, 1)
         keys = self._keys
         if keys is None or self._index is None:
@@ -823,8 +823,10 @@ class MemoryTree:
         decision = Decision(*decisions[0].tolist()) if len(decisions) else Decision()
         return Hits(ids, values, scores, QueryOrigin(keys, keys.encode(x, row), decision, self._given.last_number))
 
-    def check_beam(self, beam: object) -> int:
-        """A beam that this tree can search with; otherwise `InvalidOption`."""
+    def check_beam(self, beam: object) -> int | None:
+        """A beam that this tree can search with, or None; otherwise `InvalidOption`."""
+        if beam is None:
+            return None
         return arguments.check_int("beam", beam, 1 if self._index is None else self._index.min_beam)
 
     def query_many(
@@ -833,7 +835,7 @@ class MemoryTree:
         k: int = 1,
         *,
         explore: float = 0.0,
-        beam: int = 1,
+        beam: int | None = None,
         exclude: Sequence[Iterable[int]] | np.ndarray | None = None,
         exploration_seed: int | None = None,
         threads: int = 1,
@@ -930,7 +932,7 @@ class MemoryTree:
         with self._lock.reading():
             return Stats() if self._index is None else self._index.stats()
 
-    def explain(self, x: object, k: int = 5, *, beam: int = 1) -> Explanation:
+    def explain(self, x: object, k: int = 5, *, beam: int | None = None) -> Explanation:
         """Why a query returns what it does: the path to the first leaf, and the parts of which scores are sums.
 
         Args:

@@ -17,7 +17,7 @@ import numpy as np
 from numba.core import types
 from numba.experimental import structref
 
-from memorytree.engine.jit import HANDLE_TYPE, kernel
+from memorytree.engine.jit import BYTES_AT_ONCE, HANDLE_TYPE, kernel
 
 # Columns of `nodes`. A leaf has LEFT = NONE. COUNT is the number of memories in the subtree; START and ROOM are the first
 # slot of a leaf and its number of slots; BUILT is the count when the subtree was built; EQUAL marks a leaf of equal keys;
@@ -55,7 +55,7 @@ COMMON = (
     "free",
 )
 DENSE = (*COMMON, "keys", "routers", "squares", "means", "total")
-GRAPH = (*DENSE, "neighbours", "link_distances")
+GRAPH = (*DENSE, "neighbours", "copies", "codes", "scaling", "graph")
 SPARSE = (
     *COMMON, "spans", "key_features", "key_weights",
     "tables", "table_words", "table_squares", "offsets", "free_tables",
@@ -67,9 +67,18 @@ SPARSE_VIEWS = ("table_numbers",)
 USED = {
     "nodes": NODES, "routers": NODES, "squares": NODES, "tables": NODES, "offsets": NODES,
     "slots": SLOTS, "keys": SLOTS, "spans": SLOTS,
-    "rows": MEMORIES, "row_ids": MEMORIES, "neighbours": MEMORIES, "link_distances": MEMORIES,
+    "rows": MEMORIES, "row_ids": MEMORIES, "neighbours": MEMORIES, "copies": MEMORIES, "codes": MEMORIES,
     "key_features": POOL, "key_weights": POOL, "table_words": TABLES, "table_squares": TABLES,
 }  # fmt: skip
+
+# Entries of `graph`: the number of memories when the graph was tuned, the insertions since then, how many numbers of their
+# codes were cut off, how many candidates are compared by their keys for each hit, and the recall measured with each of
+# STRETCHES (0: not measured yet).
+TUNED_AT, LINKED_SINCE, CUT_OFF, RERANKED, RECALLS = range(5)
+STRETCHES = (1.02, 1.05, 1.075, 1.1, 1.15, 1.2, 1.25, 1.3, 1.35, 1.4, 1.5, 1.6, 1.8, 2.1, 2.5, 3.0)
+"""The efforts of a search: by which factor the squared distance of a memory that is expanded may exceed that of the worst
+hit that is wanted."""
+CACHE_LINE = 64  # bytes
 
 EXTENT_CLASSES = 80
 TABLE_CLASSES = 40
@@ -166,7 +175,7 @@ def _arrays_of_dense(tree):
 
 @kernel
 def _links_of(tree):
-    return tree.neighbours, tree.link_distances
+    return tree.neighbours, tree.copies, tree.codes, tree.scaling, tree.graph
 
 
 @kernel
@@ -181,6 +190,11 @@ def _arrays_of_sparse(tree):
 def max_neighbours(routing: object) -> int:
     """Return the maximal number of neighbours of a memory; 0 where the tree alone is searched."""
     return getattr(routing, "neighbours", 0)
+
+
+def code_width(dimension: int) -> int:
+    """Return the bytes of the code of a key."""
+    return -(-dimension // BYTES_AT_ONCE) * BYTES_AT_ONCE
 
 
 def make(sparse: bool, settings: Settings, routing: object, scorer: object, arrays: dict[str, np.ndarray]) -> TreeHandle:
@@ -208,7 +222,7 @@ def arrays_of(tree: TreeHandle) -> dict[str, np.ndarray]:
         return dict(zip(SPARSE[3:], _arrays_of_sparse(tree), strict=True))
     arrays = dict(zip(DENSE[3:], _arrays_of_dense(tree), strict=True))
     if isinstance(tree, GraphTree):
-        arrays["neighbours"], arrays["link_distances"] = _links_of(tree)
+        arrays |= zip(GRAPH[len(DENSE) :], _links_of(tree), strict=True)
     return arrays
 
 
@@ -234,7 +248,10 @@ def empty(sparse: bool, dimension: int, settings: Settings, routing: object) -> 
     if width := max_neighbours(routing):
         arrays |= {
             "neighbours": np.empty((64, width), np.int32),
-            "link_distances": np.empty((64, width), np.float32),
+            "copies": np.empty(64, np.uint8),
+            "codes": np.empty((0, code_width(dimension)), np.int8),
+            "scaling": np.zeros(dimension + 1, np.float32),
+            "graph": np.zeros(RECALLS + len(STRETCHES)),
         }
     return arrays
 

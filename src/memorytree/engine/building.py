@@ -18,7 +18,7 @@ from memorytree.engine.arrays import (
     SLOT,
     START,
 )  # fmt: skip
-from memorytree.engine.dispatch import copy_key, cut, move_key, same_key, step, unlink_row
+from memorytree.engine.dispatch import copy_key, cut, move_key, put_first, same_key, step, unlink_row
 from memorytree.engine.hash_map import row_of_id
 from memorytree.engine.jit import blank, helper, kernel
 from memorytree.engine.rng import below
@@ -155,6 +155,8 @@ def rebuild_subtree(tree, top, settle):
             waiting += 2
         else:
             tree.nodes[node, EQUAL] = last - first > limit and all_equal(tree, order, first, last)
+            if tree.nodes[node, EQUAL]:
+                put_first(tree, order, first, last)
             fill_leaf(tree, node, order, first, last)
     for i in range(extents.shape[0]):
         free_extent(tree, extents[i, 0], extents[i, 1])

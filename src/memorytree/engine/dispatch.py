@@ -155,6 +155,18 @@ def search_tree(tree, x, prepared, beam, excluded, best_rows, best):
     """
 
 
+def code_factor(tree, x):
+    """Return what a dense key is multiplied by before it is coded."""
+
+
+def put_first(tree, order, first, last):
+    """Move the slot of the memory that is in the graph to the front of slots order[first:last] with equal keys."""
+
+
+def is_tuning_due(tree):
+    """Return whether codes and effort of the neighbour graph are to be chosen anew."""
+
+
 def reserve_neighbours(tree):
     """Grow the neighbour lists to the number of rows."""
 

@@ -6,7 +6,7 @@ these. Where a subtree must be rebuilt, a writing kernel stops and returns that 
 
 import numpy as np
 
-from memorytree.engine import building, dense, graph_search, linear, neighbours, search, sparse, storage  # noqa: F401  (imports register the bodies of dispatched functions)
+from memorytree.engine import building, dense, linear, search, sparse, storage  # noqa: F401  (imports register the bodies of dispatched functions)
 from memorytree.engine.arrays import (
     COUNT,
     GENERATION,
@@ -28,6 +28,7 @@ from memorytree.engine.arrays import (
 )  # fmt: skip
 from memorytree.engine.dispatch import (
     detach_keys,
+    is_tuning_due,
     key_distance,
     learn_from_reward,
     link_row,
@@ -41,12 +42,13 @@ from memorytree.engine.dispatch import (
     search_tree,
     unlink_row,
 )  # fmt: skip
+from memorytree.engine.graph import copies, links, tuning  # noqa: F401  (as above)
 from memorytree.engine.hash_map import row_of_id
 from memorytree.engine.jit import blank, helper, kernel
 from memorytree.engine.rng import seeded, uniform
 from memorytree.engine.routing import descend, margin
 
-DONE, REBUILD, EVICT, COMPACT = 0, 1, 2, 3
+DONE, REBUILD, EVICT, COMPACT, TUNE = range(5)
 """What `insert_rows` returns: all rows are inserted, or what must be done before calling it again."""
 
 
@@ -72,8 +74,9 @@ def insert_rows(tree, X, ids, progress, last):
 
     progress[0] counts the steps done: for each row one insertion and d reroutes.
 
-    Returns (DONE, NONE), or what must be done before calling again: (REBUILD, node), (EVICT, id), or (COMPACT, NONE):
-    compaction is requested between rows, so that a batch leaves every array as single insertions would.
+    Returns (DONE, NONE), or what must be done before calling again: (REBUILD, node), (EVICT, id), (COMPACT, NONE) or
+    (TUNE, NONE). Compaction and tuning are requested between rows, so that a batch leaves every array as single insertions
+    would.
     """
     steps = 1 + tree.settings.reroutes
     while progress[0] < last * steps:
@@ -81,6 +84,8 @@ def insert_rows(tree, X, ids, progress, last):
         if progress[0] % steps == 0:
             if needs_compaction(tree):
                 return COMPACT, np.int64(NONE)
+            if is_tuning_due(tree):
+                return TUNE, np.int64(NONE)
             if ids[i] == NONE:
                 ids[i] = tree.counters[NEXT_ID]
             obstacle = building.blocking_id(tree, ids[i])
@@ -97,7 +102,7 @@ def insert_rows(tree, X, ids, progress, last):
         progress[0] += 1
         if node != NONE:
             return REBUILD, node
-    return DONE, np.int64(NONE)
+    return TUNE if is_tuning_due(tree) else DONE, np.int64(NONE)
 
 
 @kernel

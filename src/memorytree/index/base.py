@@ -76,20 +76,29 @@ class QueryRequest:
         keys: the batch.
         k: hits per row.
         start, stop: the rows to answer, so that threads can share a batch.
-        beam: the breadth of the search.
+        beam: the breadth of the search; None: the default effort of the index.
         explore: the probability of exploration.
         draw: row i explores with the random stream of draw + i.
         excluded: ids to leave out of each row of `keys`.
+        recall: the part of the k best that the default effort aims at; None: that of the index. Ignored if `beam` is given.
+        allowed: the only ids that may be returned, sorted and unique; None: all.
     """
 
     keys: KeyBatch
     k: int
     start: int = 0
     stop: int = 1
-    beam: int = 1
+    beam: int | None = None
     explore: float = 0.0
     draw: int = 0
     excluded: IdLists = field(default=NONE_EXCLUDED)
+    recall: float | None = None
+    allowed: Ids | None = None
+
+    @property
+    def breadth(self) -> int:
+        """The beam, 1 if none was given."""
+        return 1 if self.beam is None else self.beam
 
 
 class QueryResult(NamedTuple):

@@ -206,14 +206,15 @@ class ExperiencedIndex(WrappedIndex):
         k, key = request.k, rows_of(request.keys, row, row + 1)
         lowered = sum(bool(of_memory.objections) for of_memory in evidence.values())
         wanted = max(k, SPREAD) + lowered
-        asked = QueryRequest(request.keys, wanted, row, row + 1, request.beam, 0.0, request.draw, request.excluded)
-        found = self.inner.query(asked)
+        found = self.inner.query(replace(request, k=wanted, start=row, stop=row + 1, explore=0.0))
         there = found.ids[0] != NO_ID
         ids, scores = found.ids[0, there], found.scores[0, there]
         scale = self._scale(ids, scores, evidence)
         bounds, excluded = request.excluded
         left_out = set(ids.tolist()) | set(excluded[bounds[row] : bounds[row + 1]].tolist())
         more = [id for id in sorted(evidence) if evidence[id].support and id not in left_out]
+        if request.allowed is not None:
+            more = np.intersect1d(more, request.allowed).astype(np.int64).tolist()
         if more:
             added = np.array(more, np.int64)
             ids, scores = np.concatenate([ids, added]), np.concatenate([scores, self.inner.score(key, added[None])[0]])

@@ -24,6 +24,7 @@ from memorytree.errors import InvalidOption
 from memorytree.index.base import Index
 from memorytree.index.experienced import ExperiencedIndex
 from memorytree.index.forest import ForestIndex
+from memorytree.index.graph import make_tree
 from memorytree.index.projected import ProjectedIndex
 from memorytree.index.reranked import RerankedIndex
 from memorytree.index.rerankers.custom import CustomReranker
@@ -118,7 +119,7 @@ def _make_trees(config: TreeConfig, sparse: bool, dimension: int, routing: Routi
     """One tree or several."""
     settings, engine_routing = _settings(config, routing), _engine_routing(routing, sparse)
     if config.trees == 1:
-        return TreeIndex(sparse, dimension, settings, engine_routing, scorer)
+        return make_tree(sparse, dimension, settings, engine_routing, scorer)
     return ForestIndex(sparse, dimension, settings, engine_routing, scorer, config.trees)
 
 

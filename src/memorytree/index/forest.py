@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
+from dataclasses import replace
 from typing import Self
 
 import numpy as np
@@ -26,6 +27,7 @@ from memorytree.index.base import (
     under,
     with_prefix,
 )  # fmt: skip
+from memorytree.index.graph import make_tree
 from memorytree.index.single import EngineRouting, EngineScorer, TreeIndex, insert_all, remove_now
 from memorytree.results import Outline, RewardResult, Stats
 
@@ -42,7 +44,7 @@ class ForestIndex(Index):
         for number in range(trees):
             seed = (settings.seed + number * SEED_STEP) % 2**62
             own = Settings(settings.leaf_factor, settings.reroutes, settings.capacity, seed)
-            self.trees.append(TreeIndex(sparse, dimension, own, routing, scorer))
+            self.trees.append(make_tree(sparse, dimension, own, routing, scorer))
         self.sparse = sparse
         self.groups_rewards = self.trees[0].groups_rewards
 
@@ -108,7 +110,7 @@ class ForestIndex(Index):
 
     def query(self, request: QueryRequest) -> QueryResult:
         answers = [self.first.query(request)]
-        request = QueryRequest(request.keys, request.k, request.start, request.stop, request.beam, excluded=request.excluded)
+        request = replace(request, explore=0.0)
         answers += [tree.query(request) for tree in self.trees[1:]]
         ids, scores = np.empty_like(answers[0].ids), np.empty_like(answers[0].scores)
         merge_rows(

@@ -160,12 +160,12 @@ class RerankedIndex(WrappedIndex):
         return QueryResult(*(np.concatenate([part[column] for part in parts]) for column in range(3)))
 
     def _candidate_request(self, request: QueryRequest, start: int, stop: int, k: int) -> QueryRequest:
-        _, beam = self.reranker.candidates(self.inner, request.k, request.beam)
+        _, beam = self.reranker.candidates(self.inner, request.k, request.breadth)
         return QueryRequest(request.keys, k, start, stop, beam, request.explore, request.draw, request.excluded)
 
     def _candidates(self, request: QueryRequest, start: int, stop: int) -> QueryResult:
         """The candidates for some rows of a request."""
-        wanted, _ = self.reranker.candidates(self.inner, request.k, request.beam)
+        wanted, _ = self.reranker.candidates(self.inner, request.k, request.breadth)
         found = self.inner.query(self._candidate_request(request, start, stop, wanted))
         if len(found.decisions):
             found.ids[found.decisions[:, BRANCH] == AT_LEAF, request.k :] = NO_ID  # keep a random choice random

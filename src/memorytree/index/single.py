@@ -29,7 +29,6 @@ from memorytree.engine.arrays import (
     SLOTS,
     USED,
     Settings,
-    max_neighbours,
 )  # fmt: skip
 from memorytree.engine.routers.paper import Paper
 from memorytree.engine.routers.principal import Principal
@@ -53,7 +52,6 @@ from memorytree.index.base import (
     Scores,
     SparseBatch,
     blank_decisions,
-    n_rows,
     plan_evictions,
     under,
     with_prefix,
@@ -136,6 +134,8 @@ class TreeIndex(Index):
                     break
             elif action == entry_points.COMPACT:
                 entry_points.compact(self.tree)
+            elif action == entry_points.TUNE:
+                self._tune()
             else:
                 evicted.append((progress.item() // steps, which))
                 if self.remove(which):
@@ -154,6 +154,9 @@ class TreeIndex(Index):
         building.rebuild_subtree(self.tree, node, False)
         return False
 
+    def _tune(self) -> None:
+        """Do what an insertion reports as due; trees without a graph have nothing to tune."""
+
     def _compact(self) -> None:
         """Move leaves together once a fifth of all slots lies between them, so that the changes before it pay for it."""
         if 4 * self.counters.item(SLOTS) > 5 * self.counters.item(ROOMS) + 4096:
@@ -165,11 +168,7 @@ class TreeIndex(Index):
             self._due = NONE
 
     def build(self, keys: KeyBatch, ids: Ids, labels: Ids | None) -> None:
-        if max_neighbours(self.routing):
-            # Links are made as memories arrive, while those that are stored lie close together.
-            insert_all(self, keys, ids, 0, n_rows(keys))
-        else:
-            entry_points.fill(self.tree, keys, ids)
+        entry_points.fill(self.tree, keys, ids)
         if labels is not None:
             self.set_labels(ids, labels)
         building.rebuild_subtree(self.tree, self.counters[ROOT], True)
@@ -233,10 +232,10 @@ class TreeIndex(Index):
         decisions = NO_DECISIONS
         if request.explore > 0:
             decisions = blank_decisions(n)
-            exploration = request.beam, float(request.explore), request.draw
+            exploration = request.breadth, float(request.explore), request.draw
             entry_points.explore_rows(self.tree, request.keys, rows, excluded, answer, decisions, exploration)
-        elif request.beam > 1 or max_neighbours(self.routing):
-            entry_points.beam_rows(self.tree, request.keys, rows, excluded, answer, request.beam)
+        elif request.breadth > 1:
+            entry_points.beam_rows(self.tree, request.keys, rows, excluded, answer, request.breadth)
         else:
             entry_points.query_rows(self.tree, request.keys, rows, excluded, answer)
         return QueryResult(ids, scores, decisions)
@@ -290,8 +289,7 @@ class TreeIndex(Index):
             side = "right" if child == right else "left"
             steps.append(PathStep(node, margin, side, int(nodes[left, COUNT]), int(nodes[right, COUNT])))
             node = int(child)
-        onward = max_neighbours(self.routing) > 0 and len(steps) > 0
-        return PathReport(tuple(steps), node, int(nodes[node, COUNT]), onward)
+        return PathReport(tuple(steps), node, int(nodes[node, COUNT]))
 
     def contributions(self, request: QueryRequest, found: QueryResult) -> list[ScoredHit]:
         if self.linear is not None:
@@ -307,8 +305,6 @@ class TreeIndex(Index):
         arrays = self.arrays()
         stats = shape_of(arrays["nodes"], int(self.counters[ROOT]))
         n = len(self)
-        if "neighbours" in arrays:
-            stats = replace(stats, neighbours=float((arrays["neighbours"][:n] != NONE).sum() / max(n, 1)))
         used = sum(array.nbytes for array in self.arrays_in_use().values())
         allocated = sum(array.nbytes for array in arrays.values())
         if self.linear is not None:

@@ -158,7 +158,7 @@ class TermIndex(Index):
         ids, scores = np.empty((n, k), np.int64), np.empty((n, k), np.float32)
         decisions = blank_decisions(n if request.explore > 0 else 0)
         rows, excluded = (request.start, request.stop), tuple(request.excluded)
-        options = request.beam, float(request.explore), request.draw
+        options = request.breadth, float(request.explore), request.draw
         search.query_rows(self.keys.tree, self.lists, request.keys, rows, excluded, (ids, scores, decisions), options)
         return QueryResult(ids, scores, decisions)
 

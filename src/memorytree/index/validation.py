@@ -133,11 +133,6 @@ def check_arrays(arrays: dict[str, Array], sparse: bool, learns: bool) -> None:
         require(len(arrays["keys"]) == len(arrays["slots"]), "as many keys as slots")
         require(len(arrays["routers"]) == len(nodes), "as many routers as nodes")
         require(not learns or len(arrays["squares"]) == len(nodes), "as many squares as nodes")
-    if "neighbours" in arrays:
-        require(
-            len(arrays["neighbours"]) == len(arrays["link_distances"]) == len(arrays["row_ids"]), "as many lists as rows"
-        )
-        _check_neighbours(arrays["neighbours"][:n], arrays["link_distances"][:n])
 
 
 def require(holds: object, what: str) -> None:
@@ -218,24 +213,6 @@ def _check_order_of_use(arrays: dict[str, Array], n: int) -> None:
             require(len(linked) == n - 1 and there[counters[end]] == NONE, "the order of use ends where it should")
             require(np.all((there[linked] >= 0) & (there[linked] < n)), "the order of use leads to memories")
             require(np.array_equal(back[there[linked]], linked), "the order of use is the same both ways")
-
-
-def _check_neighbours(neighbours: Array, link_distances: Array) -> None:
-    """Links are mutual, with equal distances; lists start with the nearest and have no gaps."""
-    n, known = len(neighbours), neighbours != NONE
-    require(np.all((neighbours >= NONE) & (neighbours < n)), "neighbours are memories")
-    require(np.all(known[:, :-1] >= known[:, 1:]), "lists of neighbours have no gaps")
-    require(np.all(~known[:, 1:] | (link_distances[:, :-1] <= link_distances[:, 1:])), "the nearest neighbour comes first")
-    rows, places = np.nonzero(known)
-    others, lengths = neighbours[rows, places].astype(np.int64), link_distances[rows, places]
-    require(np.all(rows != others), "no memory is a neighbour of itself")
-    there, back = np.lexsort((others, rows)), np.lexsort((rows, others))
-    pairs = rows[there] * n + others[there]
-    require(np.all(pairs[1:] > pairs[:-1]), "no memory is a neighbour twice")
-    require(
-        np.array_equal(pairs, others[back] * n + rows[back]) and np.array_equal(lengths[there], lengths[back]),
-        "links are mutual",
-    )
 
 
 def _check_sparse(arrays: dict[str, Array], n: int, used: int) -> None:

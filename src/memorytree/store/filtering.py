@@ -37,7 +37,7 @@ class Exploration(TypedDict, total=False):
 class CommonOptions(Exploration, total=False):
     """Options of single queries and of batches."""
 
-    beam: int
+    beam: int | None
 
 
 class SingleQueryOptions(CommonOptions, total=False):
@@ -96,7 +96,7 @@ def query_filtered(state: StoreState, x: object, k: int, where: Where | None, as
     enough, every matching memory is scored.
     """
     k = check_int("k", k, 1)
-    beam = max(state.tree.check_beam(asked.get("beam", 1)), 1)
+    beam = max(state.tree.check_beam(asked.get("beam")) or 1, 1)
     exclude = asked.get("exclude")
     excluded = None if exclude is None else check_ids("exclude", exclude).tolist()
     chance: Exploration = {"explore": asked.get("explore", 0.0), "exploration_seed": asked.get("exploration_seed")}
@@ -145,7 +145,7 @@ def query_many_filtered(state: StoreState, X: Key, k: int, where: Where | None, 
     for i in range(n):
         row: SingleQueryOptions = {
             "explore": asked.get("explore", 0.0),
-            "beam": asked.get("beam", 1),
+            "beam": asked.get("beam"),
             "exploration_seed": None if seed is None else seed + i,
             "exclude": [id for id in excluded[bounds[i] : bounds[i + 1]] if id != NO_ID],
         }
@@ -153,7 +153,7 @@ def query_many_filtered(state: StoreState, X: Key, k: int, where: Where | None, 
     return StoreHitMatrix.from_rows(rows, k)
 
 
-def explain_present(state: StoreState, x: Key, k: int, beam: int) -> Explanation:
+def explain_present(state: StoreState, x: Key, k: int, beam: int | None) -> Explanation:
     """Why a query returns what it does, without memories that have expired."""
     now, explanation = time.time(), state.tree.explain(x, k, beam=beam)
     candidates = [

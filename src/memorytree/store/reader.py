@@ -220,7 +220,7 @@ class StoreReader:
         *,
         where: Where | None = None,
         explore: float = 0.0,
-        beam: int = 1,
+        beam: int | None = None,
         exclude: Iterable[int] | None = None,
         exploration_seed: int | None = None,
     ) -> StoreHits:
@@ -303,7 +303,7 @@ class StoreReader:
         """
         return self._session.state().tree.stats()
 
-    def explain(self, x: Key, k: int = 5, *, beam: int = 1) -> Explanation:
+    def explain(self, x: Key, k: int = 5, *, beam: int | None = None) -> Explanation:
         """Why a query returns what it does.
 
         Args:
