@@ -21,6 +21,7 @@ BENCHMARKS = {
     "recall": "exact scan and hnswlib: recall against time, and building",
     "learning": "the classifier: error, query and fit time beside exact 1-NN and Vowpal Wabbit",
     "elsewhere": "the classifiers on other data: beside exact neighbours and logistic regression",
+    "feedback": "answers to questions before and after rewards, by kind of feedback",
     "rewards": "the classifier trained by rewards only, and its controls",
     "multilabel": "the multi-label classifier, its controls, and its baselines",
     "retrieval": "images by captions: beside exact search and a ridge map, with shuffled rewards",

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
         ValueModel,
     )  # fmt: skip
     from memorytree.errors import (
-        ConflictingReward,
         DamagedFile,
         DamagedStore,
         InvalidKey,
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from memorytree.tree import MemoryTree
 
 __all__ = [
-    "ConflictingReward", "DamagedFile", "DamagedStore", "GraphRouting", "Hit", "HitMatrix", "Hits", "InvalidKey",
+    "DamagedFile", "DamagedStore", "GraphRouting", "Hit", "HitMatrix", "Hits", "InvalidKey",
     "InvalidOption", "InvalidReceipt", "InvalidReward", "LinearScorer", "MemoryStore", "MemoryTree", "MemoryTreeError",
     "PaperRouting", "PastReward", "PrincipalRouting", "Projection", "ReadOnlyStore", "Receipt", "RewardResult",
     "StaleReceipt", "StoreClosed", "StoreError", "StoreLocked", "TermLists", "TextHit", "TextHits", "TextMemory",
@@ -50,7 +49,7 @@ __version__ = "0.1.0"
 _LAZY_MODULES = {
     "config": ("GraphRouting", "LinearScorer", "PaperRouting", "PrincipalRouting", "Projection", "TermLists", "ValueModel"),
     "errors": (
-        "ConflictingReward", "DamagedFile", "DamagedStore", "InvalidKey", "InvalidOption", "InvalidReceipt", "InvalidReward",
+        "DamagedFile", "DamagedStore", "InvalidKey", "InvalidOption", "InvalidReceipt", "InvalidReward",
         "MemoryTreeError", "ReadOnlyStore", "StaleReceipt", "StoreClosed", "StoreError", "StoreLocked", "UnknownId",
         "UnknownReward", "UnsupportedValue",
     ),

@@ -76,10 +76,6 @@ class ReadOnlyStore(MemoryTreeError, PermissionError):
     """A change to a store that was opened for reading."""
 
 
-class ConflictingReward(MemoryTreeError, ValueError):
-    """A second, different reward for the same memory of the same receipt."""
-
-
 class DataMissing(MemoryTreeError, FileNotFoundError):
     """A data set is missing; the message names the file, where it is expected and where to get it."""
 

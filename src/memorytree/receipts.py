@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -15,6 +16,8 @@ import numpy as np
 from memorytree.errors import InvalidReceipt
 
 FORMAT = 1
+TOKEN = re.compile("[A-Za-z0-9_-]{40,}")
+"""Every token of a receipt matches this, and no question that has a space."""
 BRANCHES = ("exploit", "node", "leaf")
 """The branches of Algorithm 2: routers followed to the end, one node explored, random memories of the leaf."""
 

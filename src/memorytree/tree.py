@@ -22,7 +22,6 @@ from memorytree.errors import (
     InvalidKey,
     InvalidOption,
     InvalidReceipt,
-    InvalidReward,
     StaleReceipt,
     UnknownId,
     UnknownReward,
@@ -560,7 +559,7 @@ class MemoryTree:
         with self._writer:
             keys, _ = self._known_index()
             if not isinstance(rewards, Mapping):
-                raise InvalidReward(f"rewards for a question are a mapping {{id: number}}, not {type(rewards).__name__}")
+                raise InvalidReceipt("reward takes hits, a receipt or its token; for a question rewards are a mapping {id: number}")
             ids = np.array([self._known_id(id) for id in rewards], np.int64)
             given = arguments.check_rewards(ids, rewards)
             row = keys.one(x, adding=True)
@@ -644,6 +643,12 @@ class MemoryTree:
                 raise UnknownReward("this tree has never had a reward")
             self._index.withdraw(id)
 
+    def withdraw_of(self, receipt: Receipt, memory: int) -> None:
+        """Take back the reward of a memory for one query, if it is remembered and counts."""
+        with self._writer, self._lock.writing():
+            if self._index is not None:
+                self._index.withdraw_of(receipt.digest, memory)
+
     def reset_learning(self) -> None:
         """Forget all rewards, the importances of terms and what a projection has learned.
 
@@ -660,18 +665,15 @@ class MemoryTree:
                 self._index.reset_learning()
             self._groups = RewardGroups()
 
-    def reward_queries(self, X: object, ids: np.ndarray, rewards: np.ndarray, decisions: np.ndarray) -> RewardResult:
-        """Learn from rewards for queries that are given by their keys.
+    def known_rewards(self, receipt: Receipt) -> dict[int, float]:
+        """The rewards of a query that are remembered and count, by the id of the memory."""
+        with self._lock.reading():
+            return {} if self._index is None else self._index.known_rewards(receipt.digest)
 
-        Args:
-            X: the keys of the queries.
-            ids: (n, k) the hits, -1 where there is none.
-            rewards: (n, k), NaN where none was observed.
-            decisions: (n, 4), see `Decision`.
-        """
+    def reward_batch(self, batch: RewardBatch) -> RewardResult:
+        """Learn from rewards as an index takes them; the keys must be a batch made by `keys`."""
         with self._writer:
-            keys, _ = self._known_index()
-            return self._learn(RewardBatch(keys.batch(X, adding=True)[0], ids, rewards, decisions))
+            return self._learn(batch)
 
     def _query_of(self, hits: Hits | Receipt | str) -> tuple[EncodedKey, np.ndarray, Decision, int]:
         """(encoded key, ids, decision, number of the last insertion) of a query."""

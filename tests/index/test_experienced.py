@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from memorytree import MemoryTree, StaleReceipt, TermLists, UnknownReward
 from memorytree.checks import inner_products
-from memorytree.errors import InvalidReward, UnknownId
+from memorytree.errors import InvalidReceipt, InvalidReward, UnknownId
 
 N, D = 60, 6
 DENSE = {
@@ -277,7 +277,7 @@ def test_receipts_are_bound_to_the_memories_that_were_returned():
 def test_rewards_for_a_question_are_checked():
     tree = filled("dense", "distance")
     q = rows("dense", 1, seed=1)[0]
-    with pytest.raises(InvalidReward):
+    with pytest.raises(InvalidReceipt):
         tree.reward(q, [1.0])
     with pytest.raises(InvalidReward):
         tree.reward(q, {0: 2.0})

@@ -102,7 +102,7 @@ def test_limits_of_numbers(store):
     store.insert([1.0], "n", id=8, metadata={"count": np.int64(3), "share": np.float32(0.5), "yes": np.True_})
     assert store.query([1.0], where={"count": np.int64(3)}).ids.tolist() == [8]
     assert store.metadata(8) == {"count": 3, "share": 0.5, "yes": True}
-    assert store.reward(token, {id: None}) == (0, 0)
+    assert store.reward(token, {id: None}) == (0, 0, 0)
     store = reopened(store)
     assert store.verify().ok
     store.close()

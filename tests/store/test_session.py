@@ -260,6 +260,8 @@ WRITES = {
     "import_jsonl": lambda store: store.import_jsonl(io.StringIO('{"key": [1.0], "value": "x"}')),
     "reward": lambda store: store.reward(store.query([1.0]), [1.0]),
     "reward_many": lambda store: store.reward_many(store.query_many([[1.0]]), [[1.0]]),
+    "withdraw": lambda store: store.withdraw(1),
+    "reset_learning": lambda store: store.reset_learning(),
     "refit": lambda store: store.refit(),
     "sweep": lambda store: store.sweep(),
     "reroute": lambda store: store.reroute(1),

@@ -88,7 +88,7 @@ def test_rebuilt_tree_ignores_old_decisions(tmp_path):
     shutil.rmtree(path / "snapshots")
     with memorytree.open(path) as store:
         for token, ids in tokens[1:]:
-            assert store.reward(token, dict.fromkeys(ids, 1.0)) == (0, 0)
+            assert store.reward(token, dict.fromkeys(ids, 1.0)) == (0, 0, 0)
         assert store.verify().rewards == sum(len(ids) for _, ids in tokens)
 
 

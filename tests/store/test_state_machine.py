@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import memorytree
-from memorytree.errors import ConflictingReward, UnknownId
+from memorytree.errors import StaleReceipt, UnknownId
 from tests.faults.damage import leave_without_closing
 from tests.inspected_store import InspectedStore
 
@@ -106,16 +106,32 @@ class StoreAgainstDictionary(RuleBasedStateMachine):
         assert all(self.model[id][1] == value for id, value in zip(mine.ids, mine.values, strict=True))
         given = dict(zip(mine.ids.tolist(), rewards, strict=False))
         assert self.store.reward(mine, given) == self.twin.reward(other, given)
-        self.receipts.append((str(mine.receipt), given))
+        self.receipts.append((str(mine.receipt), str(other.receipt), given))
 
     @precondition(lambda self: self.receipts)
     @rule(data=st.data())
     def reward_again(self, data):
-        receipt, given = data.draw(st.sampled_from(self.receipts))
-        assert self.store.reward(receipt, given) == (0, 0)
-        id, reward = next(iter(given.items()))
-        with pytest.raises(ConflictingReward):
-            self.store.reward(receipt, {id: (reward + 0.5) % 1})
+        mine, other, given = data.draw(st.sampled_from(self.receipts))
+        try:
+            assert self.store.reward(mine, given) == (0, 0, 0)
+        except StaleReceipt:
+            with pytest.raises(StaleReceipt):
+                self.twin.reward(other, given)
+            return
+        id = next(iter(given))
+        given[id] = (given[id] + 0.5) % 1
+        result = self.store.reward(mine, {id: given[id]})
+        assert result == self.twin.reward(other, {id: given[id]})
+        assert result.experiences == 1
+
+    @precondition(lambda self: any(past.active for past in self.store.rewards()))
+    @rule(data=st.data())
+    def withdraw(self, data):
+        past = data.draw(st.sampled_from([past for past in self.store.rewards() if past.active]))
+        self.store.withdraw(past.id)
+        self.twin.withdraw(past.id)
+        self.receipts.clear()  # one of them has lost a reward
+        assert self.store.rewards() == self.twin.rewards()
 
     @precondition(lambda self: self.model)
     @rule(key=KEYS, k=st.integers(1, 6), users=st.lists(USERS, min_size=1, max_size=2))

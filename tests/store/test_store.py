@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse
 
 import memorytree
-from memorytree.errors import ConflictingReward, InvalidOption, InvalidReceipt
+from memorytree.errors import InvalidOption, InvalidReceipt
 from memorytree.receipts import Receipt
 from memorytree.store import exists, repair
 from tests.store.conftest import reopened
@@ -77,21 +77,22 @@ def test_token_survives_the_process(store):
     assert Receipt.parse(token) == hits.receipt
     store = reopened(store)
     store.reward(token, {ids[0]: 1.0})
-    assert store.reward(token, {}) == (0, 0)
+    assert store.reward(token, {}) == (0, 0, 0)
     store.reward(token, [None, 0.5, None])
-    assert store.reward(hits.receipt, {ids[0]: 1.0, ids[1]: 0.5}) == (0, 0)
-    assert store.reward(hits, [1.0, 0.5, None]) == (0, 0)
+    assert store.reward(hits.receipt, {ids[0]: 1.0, ids[1]: 0.5}) == (0, 0, 0)
+    assert store.reward(hits, [1.0, 0.5, None]) == (0, 0, 0)
     assert store.verify().rewards == 2
     store.close()
 
 
-def test_conflicting_reward_is_refused_as_a_whole(store):
+def test_a_different_reward_replaces_the_former(store):
     store.insert_many(matrix(30), range(30))
     hits = store.query(matrix(30)[4], k=3)
     store.reward(hits, [1.0, 0.5, None])
-    with pytest.raises(ConflictingReward, match=r"already has the reward 0\.5"):
-        store.reward(hits, [None, 0.6, 1.0])
-    store.reward(hits, [None, None, 0.0])
+    assert store.reward(hits, [1.0, 0.6, 1.0]).experiences == 2
+    rewards = [(past.id, past.memory, past.reward, past.active) for past in store.rewards()]
+    first, second, third = hits.ids.tolist()
+    assert rewards == [(1, first, 1.0, True), (2, second, 0.5, False), (3, second, 0.6, True), (4, third, 1.0, True)]
 
 
 def test_changed_token_is_refused(tmp_path, store):
@@ -109,7 +110,7 @@ def test_changed_token_is_refused(tmp_path, store):
 
 def test_receipt_of_an_empty_store_teaches_nothing(store):
     hits = store.query([1.0])
-    assert store.reward(hits, []) == (0, 0)
+    assert store.reward(hits, []) == (0, 0, 0)
     assert store.version == 0
 
 
@@ -147,8 +148,8 @@ def test_reward_many_is_one_operation(store):
     rewards[:, 0] = 1.0
     store.reward_many(found, rewards)
     assert store.version == 2
-    assert store.reward_many(found, rewards) == (0, 0)
-    assert store.reward(found[2].receipt, [1.0, None, None]) == (0, 0)
+    assert store.reward_many(found, rewards) == (0, 0, 0)
+    assert store.reward(found[2].receipt, [1.0, None, None]) == (0, 0, 0)
     assert store.verify().rewards == 9
 
 

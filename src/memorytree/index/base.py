@@ -136,6 +136,7 @@ class RewardBatch(NamedTuple):
         receipts: n digests that tell queries apart; empty: queries with the same key and hits are the same.
         unobserved: the reward that slow learning assumes for hits without one; NaN: it leaves them out.
         returned: whether the ids are the hits of a query, best first; otherwise the caller chose them.
+        numbers: (n, k) the numbers of the rewards, where the caller numbers them.
     """
 
     keys: KeyBatch
@@ -145,6 +146,7 @@ class RewardBatch(NamedTuple):
     receipts: Sequence[bytes] = ()
     unobserved: float = math.nan
     returned: bool = True
+    numbers: Ids | None = None
 
     def without_decisions(self) -> RewardBatch:
         """The same without explored nodes."""
@@ -158,6 +160,7 @@ class RewardBatch(NamedTuple):
             rewards=self.rewards[start:stop],
             decisions=self.decisions[start:stop],
             receipts=self.receipts[start:stop],
+            numbers=None if self.numbers is None else self.numbers[start:stop],
         )
 
     def with_unobserved(self) -> Rewards:
@@ -311,13 +314,24 @@ class Index(ABC):
     def reward(self, batch: RewardBatch) -> RewardResult:
         """Learn from rewards."""
 
+    @abstractmethod
+    def mark_used(self, batch: RewardBatch) -> None:
+        """Note which memories had a reward above 0, without learning anything else."""
+
     def past_rewards(self) -> list[PastReward]:
         """The rewards that are remembered, in order."""
         return []
 
+    def known_rewards(self, receipt: bytes) -> dict[int, float]:
+        """The rewards of a query that count, by memory."""
+        return {}
+
     def withdraw(self, number: int) -> None:
         """Take back a reward that counts."""
         raise UnknownReward("this memory remembers no rewards")
+
+    def withdraw_of(self, receipt: bytes, memory: int) -> None:
+        """Take back the reward of a memory for one query, if it counts."""
 
     def reset_learning(self) -> None:
         """Forget what rewards taught, where this index can."""

@@ -5,7 +5,6 @@ The formula is in `learning/experience.py`, its reasons in `docs/internals/exper
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import replace
@@ -40,8 +39,6 @@ from memorytree.results import NO_ID, PastReward, RewardResult, Stats
 
 NEAREST = 16
 """How many questions near a query are looked at."""
-BEAM = 8
-"""The beam of searches for questions, and for memories near a question."""
 SPREAD = 5
 """Where scores are no comparison of keys, a gap is the difference between the first hit and this one."""
 HITS = 8
@@ -108,14 +105,18 @@ class ExperiencedIndex(WrappedIndex):
         question = question_number(batch.keys)
         receipt = batch.receipts[0] if batch.receipts else _digest(batch.keys, ids)
         by_id = dict(zip(ids[given].tolist(), rewards[given].tolist(), strict=True))
+        numbers = () if batch.numbers is None else batch.numbers[0, given].tolist()
         first = ids.item(0) if batch.returned else NO_ID
         was_known = self.experiences.has_question(question)
-        new = self.experiences.add(Observed(question, receipt, by_id, first, self._gap_of(batch.keys)))
+        new = self.experiences.add(Observed(question, receipt, by_id, first, self._gap_of(batch.keys), numbers))
         if not new and batch.receipts:
             return RewardResult(0, 0)
         if not was_known:
             insert_all(self.questions, batch.keys, np.array([question]), 0, 1)
         self._remove_questions()
+        if self.experiences.is_lone_acceptance(receipt):
+            self.inner.mark_used(batch)
+            return RewardResult(0, 0, len(new))
         learned, skipped, _ = self.inner.reward(self._lesson(batch, receipt))
         return RewardResult(learned, skipped, len(new))
 
@@ -125,7 +126,7 @@ class ExperiencedIndex(WrappedIndex):
         top = index.top_score
         if top is None:
             return 0.0
-        scores = index.query(QueryRequest(key, HITS, beam=BEAM)).scores[0]
+        scores = index.query(QueryRequest(key, HITS)).scores[0]
         return _first_gap(top - scores[np.isfinite(scores)].astype(np.float64))
 
     def _lesson(self, batch: RewardBatch, receipt: bytes) -> RewardBatch:
@@ -137,11 +138,13 @@ class ExperiencedIndex(WrappedIndex):
             ids, rewards = np.concatenate([ids, hits]), np.concatenate([rewards, np.full(len(hits), np.nan)])
         known = self.experiences.known(receipt)
         rewards = np.array([known[id].reward if id in known else np.nan for id in ids.tolist()])
-        unobserved = math.nan if self.experiences.is_lone_acceptance(receipt) else UNOBSERVED
-        return batch._replace(ids=ids[None], rewards=rewards[None], unobserved=unobserved)
+        return batch._replace(ids=ids[None], rewards=rewards[None], unobserved=UNOBSERVED)
 
     def past_rewards(self) -> list[PastReward]:
         return [PastReward(row.number, row.memory, row.reward, row.active) for row in self.experiences]
+
+    def known_rewards(self, receipt: bytes) -> dict[int, float]:
+        return {memory: row.reward for memory, row in self.experiences.known(receipt).items()}
 
     def withdraw(self, number: int) -> None:
         """Take back the reward of an experience. What slow learning has made of it stays."""
@@ -149,6 +152,11 @@ class ExperiencedIndex(WrappedIndex):
             raise UnknownReward(f"no reward that counts has the id {number!r}; `rewards` lists them")
         self.experiences.deactivate(number)
         self._remove_questions()
+
+    def withdraw_of(self, receipt: bytes, memory: int) -> None:
+        row = self.experiences.known(receipt).get(memory)
+        if row is not None:
+            self.withdraw(row.number)
 
     def reset_learning(self) -> None:
         self.experiences.clear()
@@ -175,7 +183,7 @@ class ExperiencedIndex(WrappedIndex):
         n = len(self.questions)
         if not n:
             return {}
-        asked = QueryRequest(request.keys, min(NEAREST, n), request.start, request.stop, BEAM)
+        asked = QueryRequest(request.keys, min(NEAREST, n), request.start, request.stop)
         ids, scores, _ = self.questions.query(asked)
         typical = self.experiences.typical_gap()
         evidence = {}

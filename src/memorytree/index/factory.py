@@ -58,7 +58,7 @@ def make_index(config: TreeConfig, sparse: bool, dimension: int) -> Index:
     if not config.n_experiences:
         return inner
     scorer = config.scorer if config.scorer in FIXED else "cosine" if sparse else "distance"
-    questions = TreeConfig(scorer=scorer, seed=config.seed)
+    questions = TreeConfig("terms" if sparse else "graph", scorer, seed=config.seed)
     return ExperiencedIndex(inner, _make_inner(questions, sparse, dimension), config.n_experiences)
 
 

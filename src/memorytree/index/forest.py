@@ -89,6 +89,10 @@ class ForestIndex(Index):
             tree.reward(others)
         return result
 
+    def mark_used(self, batch: RewardBatch) -> None:
+        for tree in self.trees:
+            tree.mark_used(batch)
+
     def rebuild(self) -> None:
         """Nothing is ever due: rebuilds are done at once."""
 

@@ -163,7 +163,7 @@ class ProjectedIndex(Index):
 
     def reward(self, batch: RewardBatch) -> RewardResult:
         """The projection learns from every query, then the routers; some memories are projected again for each lesson."""
-        self.keys.reward(batch.without_decisions())
+        self.mark_used(batch)
         if self.inner is None:
             return RewardResult(0, 0)
         lessons = 0
@@ -176,6 +176,9 @@ class ProjectedIndex(Index):
         decisions[version != self.projection_version, NODE] = NO_ID  # a node of trees that have been rebuilt since
         result = self.inner.reward(batch._replace(keys=self.project(batch.keys), decisions=decisions))
         return RewardResult(lessons + result.learned, result.skipped)
+
+    def mark_used(self, batch: RewardBatch) -> None:
+        self.keys.mark_used(batch)
 
     def reset_learning(self) -> None:
         """Compute the projection anew from the keys."""

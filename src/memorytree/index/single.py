@@ -192,7 +192,15 @@ class TreeIndex(Index):
         learned = 0
         if self.linear is not None:
             learned = self.linear.learn(self.tree, batch.keys, batch.ids, batch.rewards)
-        counts, progress = np.array([learned, 0]), np.zeros(1, np.int64)
+        routers = self._reward_routers(batch)
+        return RewardResult(learned + routers.learned, routers.skipped)
+
+    def mark_used(self, batch: RewardBatch) -> None:
+        self._reward_routers(batch.without_decisions())
+
+    def _reward_routers(self, batch: RewardBatch) -> RewardResult:
+        """Let routers learn where they explored, and mark memories as used."""
+        counts, progress = np.zeros(2, np.int64), np.zeros(1, np.int64)
         rows = batch.keys, batch.decisions, batch.ids, batch.rewards
         while (node := entry_points.reward_rows(self.tree, *rows, progress, counts)) != NONE:
             building.rebuild_subtree(self.tree, node, False)

@@ -127,6 +127,9 @@ class TermIndex(Index):
             learned += admission.expand_rows(tree, self.lists, *row)  # of every query from which importances learn
         return RewardResult(int(learned), 0)
 
+    def mark_used(self, batch: RewardBatch) -> None:
+        self.keys.mark_used(batch)
+
     def reset_learning(self) -> None:
         """Make all importances 1 again; terms that memories have learned stay."""
         arrays = self._list_arrays()

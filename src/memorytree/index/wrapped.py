@@ -66,11 +66,20 @@ class WrappedIndex(Index):
     def reward(self, batch: RewardBatch) -> RewardResult:
         return self.inner.reward(batch)
 
+    def mark_used(self, batch: RewardBatch) -> None:
+        self.inner.mark_used(batch)
+
     def past_rewards(self) -> list[PastReward]:
         return self.inner.past_rewards()
 
+    def known_rewards(self, receipt: bytes) -> dict[int, float]:
+        return self.inner.known_rewards(receipt)
+
     def withdraw(self, number: int) -> None:
         self.inner.withdraw(number)
+
+    def withdraw_of(self, receipt: bytes, memory: int) -> None:
+        self.inner.withdraw_of(receipt, memory)
 
     def reset_learning(self) -> None:
         self.inner.reset_learning()

@@ -56,13 +56,14 @@ class Experience(NamedTuple):
 
 
 class Observed(NamedTuple):
-    """Rewards of one query: {memory: reward}, and what `Experience` calls the other fields."""
+    """Rewards of one query: {memory: reward}, their numbers if they have any, and what `Experience` calls the others."""
 
     question: int
     receipt: bytes
     rewards: Mapping[int, float]
     first: int
     gap: float
+    numbers: Sequence[int] = ()
 
 
 class Scale(NamedTuple):
@@ -171,14 +172,14 @@ class Experiences:
             The numbers of the new experiences.
         """
         known, new = self.known(observed.receipt), []
-        for memory, reward in observed.rewards.items():
+        for i, (memory, reward) in enumerate(observed.rewards.items()):
             former = known.get(memory)
             if former is not None and former.reward == reward:
                 continue
             if former is not None:
                 self.deactivate(former.number)
             row = Experience(
-                self.next_number,
+                observed.numbers[i] if observed.numbers else self.next_number,
                 observed.question,
                 memory,
                 reward,
@@ -186,7 +187,7 @@ class Experiences:
                 memory == observed.first,
                 float(np.float32(observed.gap)),
             )
-            self.next_number += 1
+            self.next_number = row.number + 1
             self.rows[row.number] = row
             self.of_memory.setdefault(memory, {})[row.number] = None
             self._activate(row)

@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 
 from memorytree.arguments import LARGEST_ID, check_rewards
-from memorytree.errors import ConflictingReward, InvalidKey, InvalidOption
+from memorytree.errors import InvalidKey, InvalidOption, StaleReceipt, UnknownReward
 from memorytree.receipts import Receipt
 from memorytree.results import NO_ID, RewardResult
 from memorytree.store.inputs import NewMemories, check_metadata, pack_metadata
@@ -81,15 +81,17 @@ def reward(session: Session, given: Iterable[tuple[Receipt, dict[int, float]]]) 
     observations = []
     for receipt, observed in given:
         digest = receipt.digest
-        number, known = session.database.rewards_of(digest) or (totals.next_query + len(queries), None)
-        new = _new_rewards(observed, known or {})
+        number = session.database.query_of(digest)
+        new = _new_rewards(session, receipt, number, observed)
         if not new:
             continue
-        if known is None:
+        if number is None:
+            number = totals.next_query + len(queries)
             queries.append(RewardedQuery.sealed(number, digest, str(receipt), event))
         first = totals.next_reward + len(rewards)
-        rewards += [Reward.sealed(first + i, number, id, r + 0.0, now, event) for i, (id, r) in enumerate(new.items())]
-        observations.append(Observation(receipt, new))
+        rows = [Reward.sealed(first + i, number, id, r + 0.0, now, event) for i, (id, r) in enumerate(new.items())]
+        observations.append(Observation(receipt, [(row.number, row.memory, row.reward) for row in rows]))
+        rewards += rows
     if not observations:
         return RewardResult(0, 0)
     body = [totals.next_reward, totals.next_reward + len(rewards) - 1]
@@ -97,9 +99,36 @@ def reward(session: Session, given: Iterable[tuple[Receipt, dict[int, float]]]) 
     return cast(RewardResult, session.commit(change))
 
 
-def _new_rewards(observed: dict[int, float], known: dict[int, float]) -> dict[int, float]:
-    """The rewards that are not known yet. Raises `ConflictingReward` for another reward than the known one."""
-    for id, reward in observed.items():
-        if known.get(id, reward) != reward:
-            raise ConflictingReward(f"memory {id} of this receipt already has the reward {known[id]}, so not {reward}")
-    return {id: reward for id, reward in observed.items() if id not in known}
+def _new_rewards(session: Session, receipt: Receipt, query: int | None, observed: dict[int, float]) -> dict[int, float]:
+    """The rewards that are not known yet. Raises `StaleReceipt` for memories that were removed or replaced."""
+    state = session.state()
+    stale = [id for id in observed if not state.is_current(id, receipt)]
+    if stale:
+        raise StaleReceipt(f"removed or replaced since this query, so not rewarded: {', '.join(map(str, stale[:5]))}")
+    known: dict[int, float] = {}
+    if query is not None:
+        remembers = state.tree.config.n_experiences > 0
+        known = state.tree.known_rewards(receipt) if remembers else session.database.rewards_of(query)
+    return {id: reward for id, reward in observed.items() if known.get(id) != reward}
+
+
+def question(session: Session, key: bytes) -> Receipt:
+    """What stands for a receipt where a question is rewarded that was not asked: it has no hits, and is always the same."""
+    return Receipt(key, (), issuer=session.identity)
+
+
+def withdraw(session: Session, number: int) -> None:
+    """Take back a reward that counts."""
+    totals = session.totals
+    past = next((past for past in session.state().tree.rewards() if past.id == number and past.active), None)
+    if past is None:
+        raise UnknownReward(f"no reward that counts has the id {number!r}; `rewards` lists them")
+    query = session.database.query_of_reward(number)
+    row = Reward.sealed(totals.next_reward, query, past.memory, None, time.time(), session.next_event)
+    [observation] = session.database.observations([row])
+    session.commit(Change("withdraw", [row.number, row.number], rewards=[row], observations=[observation]))
+
+
+def reset_learning(session: Session) -> None:
+    """Forget what rewards have taught."""
+    session.commit(Change("reset_learning", facts={"reset": session.totals.next_reward - 1}))

@@ -285,7 +285,7 @@ class Database:
             change.memories = self.memories(*body)
         elif event.kind == "update_metadata":
             change.rewritten = [row for record in body for row in self.memories(record, record)]
-        elif event.kind == "reward":
+        elif event.kind in ("reward", "withdraw"):
             change.observations = self.observations(self.rewards(*body))
         return change
 
@@ -293,7 +293,7 @@ class Database:
         """Rewards by query, in order."""
         grouped = itertools.groupby(rewards, key=lambda reward: reward.query)
         return [
-            Observation(Receipt.parse(self.query(query).receipt), {row.memory: row.reward for row in rows})
+            Observation(Receipt.parse(self.query(query).receipt), [(row.number, row.memory, row.reward) for row in rows])
             for query, rows in grouped
         ]
 
@@ -320,13 +320,21 @@ class Database:
         found = self._checked("query", self.rows(f"SELECT {QUERY_COLUMNS} FROM queries WHERE number = ?", number))
         return self._complete([RewardedQuery(*row) for row in found], number, number)[0]
 
-    def rewards_of(self, digest: bytes) -> tuple[int, dict[int, float]] | None:
-        """The number of the query with this receipt, and its rewards by id; None if it was not rewarded yet."""
+    def query_of(self, digest: bytes) -> int | None:
+        """The number of the query with this receipt; None if it was not rewarded yet."""
         found = self.rows("SELECT number FROM queries WHERE digest = ?", digest)
-        if not found:
-            return None
-        rewards = self.rows("SELECT memory, reward FROM rewards WHERE query = ?", found[0][0])
-        return found[0][0], {int(memory): float(reward) for memory, reward in rewards}
+        return int(found[0][0]) if found else None
+
+    def rewards_of(self, query: int) -> dict[int, float]:
+        """The rewards of a query by id, as they were last given."""
+        rewards: dict[int, float | None] = {}
+        for memory, reward in self.rows("SELECT memory, reward FROM rewards WHERE query = ? ORDER BY number", query):
+            rewards[memory] = reward
+        return {memory: reward for memory, reward in rewards.items() if reward is not None}
+
+    def query_of_reward(self, number: int) -> int:
+        """The number of the query that a reward belongs to."""
+        return self.rewards(number, number)[0].query
 
     def _checked(self, name: str, rows: list[SqlRow]) -> list[SqlRow]:
         """The rows. Raises `DamagedStore` if the seal of one does not match."""

@@ -322,7 +322,8 @@ def _write(
         number += 1
         fresh = [Reward.sealed(*reward[:5], number) for reward in of_one_event]
         # All queries come with the first rewards.
-        change = Change("reward", [fresh[0].number, fresh[-1].number], rewards=fresh, queries=queries)
+        kind = "withdraw" if fresh[0].reward is None else "reward"
+        change = Change(kind, [fresh[0].number, fresh[-1].number], rewards=fresh, queries=queries)
         totals, queries = totals.after(change), ()
         database.commit(number, change, totals)
 

@@ -39,7 +39,7 @@ class StoreHits(Sequence[Hit]):
         ([0, 1], ['east', 'north'], {'kind': 'fact'}, 'east')
     """
 
-    __slots__ = ("_nonce", "_places", "_receipt", "_source", "_state", "_values", "ids", "scores")
+    __slots__ = ("_last_record", "_nonce", "_places", "_receipt", "_source", "_state", "_values", "ids", "scores")
 
     def __init__(self, state: StoreState, source: Hits, chosen: Chosen | None = None, nonce: bytes | None = None):
         """Hits of a store from hits of its tree, whose values are places; or `chosen`: other ids, scores and places."""
@@ -49,7 +49,7 @@ class StoreHits(Sequence[Hit]):
         self._places: list[int | None] = list(places)
         self._state, self._source = state, source
         self._values: list[Value] | None = None
-        self._nonce = nonce
+        self._nonce, self._last_record = nonce, state.last_record
         self._receipt: Receipt | None = None
 
     @property
@@ -75,6 +75,7 @@ class StoreHits(Sequence[Hit]):
                 ids=tuple(self.ids.tolist()),
                 issuer=self._state.identity,
                 version=self._state.lineage,
+                inserted=self._last_record,
                 nonce=self._nonce or secrets.token_bytes(NONCE_BYTES),
             )
         return self._receipt

@@ -21,7 +21,7 @@ SqlRow: TypeAlias = tuple[Any, ...]
 Json: TypeAlias = Any
 """JSON data of the application."""
 
-FORMAT = 1
+FORMAT = 2
 TABLES = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value BLOB NOT NULL, seal BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE events (
@@ -41,9 +41,10 @@ CREATE TABLE queries (
     seal BLOB NOT NULL
 );
 CREATE TABLE rewards (
-    number INTEGER PRIMARY KEY, query INTEGER NOT NULL, memory INTEGER NOT NULL, reward REAL NOT NULL, time REAL NOT NULL,
-    event INTEGER NOT NULL, seal BLOB NOT NULL, UNIQUE (query, memory)
+    number INTEGER PRIMARY KEY, query INTEGER NOT NULL, memory INTEGER NOT NULL, reward REAL, time REAL NOT NULL,
+    event INTEGER NOT NULL, seal BLOB NOT NULL
 );
+CREATE INDEX of_query ON rewards (query);
 """
 MEMORY_COLUMNS = "record, id, key, value, metadata, label, features, created, expires, event, seal"
 METADATA_COLUMN = 4
@@ -58,9 +59,10 @@ DIGEST_RANGE = 2**64
 
 
 class Facts(TypedDict, total=False):
-    """The table `facts`: what is known about a store, by name. All but the last two are there from its creation.
+    """The table `facts`: what is known about a store, by name. All but the last three are there from its creation.
 
-    `keys` are the kind and the dimension of the keys; `trimmed` is the first event that is kept.
+    `keys` are the kind and the dimension of the keys; `trimmed` is the first event that is kept; `reset` is the last reward
+    before learning was reset.
     """
 
     format: int
@@ -71,6 +73,7 @@ class Facts(TypedDict, total=False):
     app_settings: dict[str, Json]
     keys: tuple[str, int]  # a list where it was read from a file
     trimmed: int
+    reset: int
 
 
 def seal_of(*fields: object) -> bytes:
@@ -141,12 +144,12 @@ class RewardedQuery(NamedTuple):
 
 
 class Reward(NamedTuple):
-    """A row of `rewards`: the reward of one memory that a query returned."""
+    """A row of `rewards`: the reward of a memory for a query; it replaces earlier ones. None withdraws them."""
 
     number: int
     query: int
     memory: int
-    reward: float
+    reward: float | None
     time: float
     event: int
     seal: bytes
@@ -165,10 +168,10 @@ class Ended(NamedTuple):
 
 
 class Observation(NamedTuple):
-    """What rewards teach: a query and the rewards of its hits by id."""
+    """What rewards teach: a query, and its rewards as (number, id, reward); the reward None withdraws the one before."""
 
     receipt: Receipt
-    rewards: dict[int, float]
+    rewards: Sequence[tuple[int, int, float | None]]
 
 
 @dataclass(slots=True)
@@ -176,7 +179,7 @@ class Change:
     """One operation: the rows that it writes, and what it does to the tree.
 
     Attributes:
-        kind: insert, remove, update_metadata, reward, refit, sweep or reroute.
+        kind: insert, remove, update_metadata, reward, withdraw, reset_learning, refit, sweep or reroute.
         body: the part of the operation that its event holds; msgpack data.
         memories: new rows.
         rewritten: rows of `memories` that get other metadata, as they are afterwards.

@@ -16,10 +16,11 @@ import numpy as np
 
 from memorytree.config import TreeConfig
 from memorytree.errors import DamagedStore
+from memorytree.index.base import RewardBatch
 from memorytree.keys import AnyKeys, make_keys
 from memorytree.locks import ReadersWriterLock
 from memorytree.packing import Value
-from memorytree.receipts import Decision, decision_rows
+from memorytree.receipts import Decision, Receipt, decision_rows
 from memorytree.results import NO_ID, RewardResult
 from memorytree.store import snapshots
 from memorytree.store.database import Database
@@ -102,12 +103,16 @@ class StoreState:
             raise DamagedStore(f"{database.path}: all events are missing; `repair` saves what can be saved")
         state = cls.empty(facts, scorer, facts["lineage"] + 1)
         digest = bytes(8)
+        inserted_by: dict[int, int] = {}  # the events that inserted memories
         for memories in database.live_memories():
+            inserted_by |= {memory.id: memory.event for memory in memories}
             state.apply(Change("insert", memories=memories))
             digest = shifted(digest, (memory.seal for memory in memories))
         rewards = database.rewards(1, last.totals.next_reward - 1)
-        for _, together in itertools.groupby(rewards, key=lambda row: row.event):
-            state.apply(Change("reward", observations=database.observations(list(together))))
+        current = [row for row in rewards[facts.get("reset", 0) :] if inserted_by.get(row.memory, row.event) < row.event]
+        for (_, withdrawn), together in itertools.groupby(current, key=lambda row: (row.event, row.reward is None)):
+            observations = database.observations(list(together))
+            state.apply(Change("withdraw" if withdrawn else "reward", observations=observations))
         queries = (database.query(number) for number in range(1, last.totals.next_query))
         digest = shifted(digest, (row.seal for rows in (queries, rewards) for row in rows))
         if digest != last.totals.digest:
@@ -130,6 +135,17 @@ class StoreState:
         place = self.place(id)
         return None if place is None else self.records.value(place)
 
+    def is_current(self, id: int, receipt: Receipt) -> bool:
+        """Whether the memory with an id was there when a receipt was made; any present one is for a question."""
+        place = self.place(id)
+        return place is not None and (not receipt.ids or int(self.records.numbers[place]) <= receipt.inserted)
+
+    @property
+    def last_record(self) -> int:
+        """The number of the newest memory."""
+        numbers = self.records.numbers
+        return int(numbers[-1]) if len(numbers) else 0
+
     def ended(self, ids: Sequence[int]) -> list[Ended]:
         """What the database needs to end present memories."""
         return [self.records.ended(self.tree.get(id)) for id in ids]
@@ -141,6 +157,11 @@ class StoreState:
         match change.kind:
             case "reward":
                 return self._reward(change.observations)
+            case "withdraw":
+                self._withdraw(change.observations)
+            case "reset_learning":
+                self._add_weight_of_all()
+                self.tree.reset_learning()
             case "sweep":
                 self._add_weight_of_all()
                 return self.tree.sweep()
@@ -217,15 +238,36 @@ class StoreState:
         self.weight += len(observations)
         if not len(self.tree) or self.keys is None:
             return RewardResult(0, 0)
-        shape = len(observations), max(len(receipt.ids) for receipt, _ in observations)
-        ids, rewards = np.full(shape, NO_ID, np.int64), np.full(shape, np.nan)
-        for row, (receipt, given) in enumerate(observations):
-            ids[row, : len(receipt.ids)] = receipt.ids
-            rewards[row, : len(receipt.ids)] = [given.get(id, np.nan) for id in receipt.ids]
+        total = RewardResult(0, 0)
+        # Rewards for questions come one by one, those for hits in batches.
+        for returned, alike in itertools.groupby(observations, key=lambda observation: bool(observation.receipt.ids)):
+            result = self.tree.reward_batch(self._reward_batch(list(alike), returned))
+            total = RewardResult(*map(sum, zip(total, result, strict=True)))
+        return total
+
+    def _reward_batch(self, observations: Sequence[Observation], returned: bool) -> RewardBatch:
+        """Rewards as a tree takes them; `returned` says whether they are for hits."""
+        assert self.keys is not None
+        assert self.tree.keys is not None
+        lists = [receipt.ids if returned else [id for _, id, _ in given] for receipt, given in observations]
+        shape = len(lists), max(map(len, lists))
+        ids, numbers, rewards = np.full(shape, NO_ID, np.int64), np.zeros(shape, np.int64), np.full(shape, np.nan)
+        for row, (_, given) in enumerate(observations):
+            ids[row, : len(lists[row])] = lists[row]
+            for number, id, reward in given:
+                at = lists[row].index(id)
+                numbers[row, at], rewards[row, at] = number, reward
         # A tree that was rebuilt since has other nodes.
         decisions = [receipt.decision if receipt.version == self.lineage else Decision() for receipt, _ in observations]
-        keys = self.keys.from_bytes([receipt.key for receipt, _ in observations])
-        return self.tree.reward_queries(keys, ids, rewards, decision_rows(decisions))
+        keys, _ = self.tree.keys.batch(self.keys.from_bytes([receipt.key for receipt, _ in observations]), adding=True)
+        digests = [receipt.digest for receipt, _ in observations]
+        return RewardBatch(keys, ids, rewards, decision_rows(decisions), digests, returned=returned, numbers=numbers)
+
+    def _withdraw(self, observations: Sequence[Observation]) -> None:
+        self.weight += len(observations)
+        for receipt, given in observations:
+            for _, id, _ in given:
+                self.tree.withdraw_of(receipt, id)
 
     def follow(self, database: Database) -> None:
         """Apply the events after this state. Insertions one after another are applied as one batch."""

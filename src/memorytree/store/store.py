@@ -254,33 +254,76 @@ class MemoryStore(StoreReader):
 
     # ---- learning
 
-    def reward(self, receipt: StoreHits | Receipt | str, rewards: Rewards) -> RewardResult:
-        """Learn from how useful the hits of a query were.
+    def reward(self, receipt: StoreHits | Receipt | str | Key, rewards: Rewards) -> RewardResult:
+        """Learn from how useful the hits of a query were, or which memories answer a question.
 
         Args:
-            receipt: what `query` returned, its `receipt`, or `str` of that, in this process or another one.
-            rewards: a number from 0 to 1 for each hit, None where none was observed; or a mapping {id: number}.
+            receipt: what `query` returned, its `receipt`, or `str` of that, in this process or another one; or the key of a
+                question.
+            rewards: a number from 0 to 1 for each hit, None where none was observed; or a mapping {id: number}. For a
+                question a mapping of any ids.
 
         Returns:
-            How many rewards were learned from, and how many could not be used. A reward that is already known counts for
-            neither.
+            As `MemoryTree.reward`. A reward that is already known counts for nothing; a different one for the same hit
+            replaces it.
 
         Raises:
             InvalidReceipt: the receipt is damaged, or of another store.
+            StaleReceipt: a rewarded memory has been removed or replaced since.
             InvalidReward: a reward is not such a number, or for no hit of the query.
-            ConflictingReward: another reward for the same hit is known.
+            UnknownId: no memory has an id that is rewarded for a question.
 
         >>> hits = store.query([0.9, 0.2], k=2)
         >>> result = store.reward(str(hits.receipt), {0: 1.0})
         >>> store.verify().rewards
         1
         """
+        if not isinstance(receipt, StoreHits | Receipt | str):
+            return self._reward_question(receipt, rewards)
         receipt = self._receipt(receipt)
         given = changes.rewards_by_id(receipt.ids, rewards)
         with self._session.writing() as state:
             if given and state.keys is not None:
                 check_key_bytes(state.keys, receipt.key)
             return changes.reward(self._session, [(receipt, given)])
+
+    def _reward_question(self, x: Key, rewards: Rewards) -> RewardResult:
+        """Learn which memories answer a question."""
+        if not isinstance(rewards, Mapping):
+            raise InvalidReceipt("reward takes hits, a receipt or its token; for a question rewards are a mapping {id: number}")
+        with self._session.writing() as state:
+            for id in rewards:
+                self._present(id)
+            given = changes.rewards_by_id(list(rewards), rewards)
+            _, [key] = key_bytes(state.tree, x)
+            return changes.reward(self._session, [(changes.question(self._session, key), given)])
+
+    def withdraw(self, id: int) -> None:
+        """Take back a reward, as `MemoryTree.withdraw`.
+
+        Args:
+            id: the id of the reward, from `rewards`.
+
+        Raises:
+            UnknownReward: there is no such reward, or it was withdrawn or replaced.
+
+        >>> result = store.reward(store.query([0.9, 0.2]), [0.0])
+        >>> store.query([0.9, 0.2]).values
+        ['north']
+        >>> store.withdraw(1)
+        >>> store.query([0.9, 0.2]).values
+        ['east']
+        """
+        with self._session.writing():
+            changes.withdraw(self._session, id)
+
+    def reset_learning(self) -> None:
+        """Forget what rewards have taught, as `MemoryTree.reset_learning`.
+
+        >>> store.reset_learning()
+        """
+        with self._session.writing():
+            changes.reset_learning(self._session)
 
     def _receipt(self, given: StoreHits | Receipt | str) -> Receipt:
         """The receipt of a query to this store."""
@@ -301,7 +344,7 @@ class MemoryStore(StoreReader):
             As `reward`.
 
         Raises:
-            InvalidReceipt, InvalidReward, ConflictingReward: as `reward`.
+            InvalidReceipt, StaleReceipt, InvalidReward: as `reward`.
 
         >>> hits = store.query_many([[0.9, 0.2], [0.1, 0.8]])
         >>> result = store.reward_many(hits, [[1.0], [0.0]])
