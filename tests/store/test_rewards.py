@@ -21,7 +21,7 @@ def filled(store):
 
 
 def answers(store):
-    found = store.query_many(matrix(20, seed=9), 3)
+    found = store.query_many(matrix(20, seed=9), 3, beam=50)
     return found.ids.tolist(), found.scores.tolist()
 
 
