@@ -103,6 +103,37 @@ def check_exclusions(exclude: object, n: int) -> tuple[np.ndarray, np.ndarray]:
     return bounds, np.concatenate([np.empty(0, np.int64), *lists])
 
 
+class IdSet:
+    """The only ids that queries may return, prepared once for many queries.
+
+    Args:
+        ids: the ids, in any order.
+
+    Example:
+        >>> IdSet([7, 3, 7]).ids
+        array([3, 7])
+    """
+
+    __slots__ = ("ids",)
+
+    def __init__(self, ids: Iterable[int]):
+        self.ids = np.unique(check_ids("allowed", ids))
+
+
+def check_allowed(allowed: object) -> np.ndarray | None:
+    """The ids that may be returned, sorted and unique; None for all."""
+    if allowed is None or isinstance(allowed, IdSet):
+        return None if allowed is None else allowed.ids
+    if not isinstance(allowed, Iterable):
+        raise InvalidOption(f"allowed must hold ids, not {allowed!r:.80}")
+    return IdSet(allowed).ids
+
+
+def check_recall(recall: object) -> float | None:
+    """A target recall, or None."""
+    return None if recall is None else check_fraction("recall", recall, 0, 1)
+
+
 def check_rewards(ids: np.ndarray, rewards: object) -> np.ndarray:
     """The rewards (k,) of the hits with these ids, NaN where none was observed.
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Self, TypeVar, overload
 import numpy as np
 
 from memorytree import arguments, drawing, serialization
+from memorytree.arguments import IdSet
 from memorytree.config import Routing, Scorer, TreeConfig
 from memorytree.errors import (
     InvalidKey,
@@ -758,14 +759,16 @@ class MemoryTree:
 
     # ---- queries
 
-    def query(
+    def query(  # noqa: PLR0913  (a keyword for each option)
         self,
         x: object,
         k: int = 1,
         *,
-        explore: float = 0.0,
+        recall: float | None = None,
         beam: int | None = None,
+        explore: float = 0.0,
         exclude: Iterable[int] | None = None,
+        allowed: IdSet | Iterable[int] | None = None,
         exploration_seed: int | None = None,
     ) -> Hits:
         """The memories that fit a key best.
@@ -773,13 +776,16 @@ class MemoryTree:
         Args:
             x: the key.
             k: how many to return at most.
+            recall: which part of the k best to find, on average: less is faster, 1 compares all memories. By default about
+                .99 with routing="graph" and "terms", which measure on stored keys how far to search; others ignore it.
+            beam: for experts, instead of `recall`: how far to search. With routing="principal" and "paper" the number of
+                leaves, by default one; with "graph" how many near memories to follow links from; with term lists a factor on
+                the lists read and the memories scored; 0 reads as many as 1 and ranks by what these lists tell, which is
+                faster, and scores are then estimates.
             explore: the paper's epsilon: the probability that one decision is random, so that routers can learn from the
                 reward.
-            beam: how many leaves to search, the most likely first; a query that explores searches one. With routing="graph":
-                how many memories to follow links from, half as many to twice as many, depending on distances. With term
-                lists: a factor on the lists read and the memories scored; 0 reads as many as 1 and ranks by what these lists
-                tell, which is faster, and scores are then estimates.
             exclude: ids to leave out.
+            allowed: the only ids that may be returned; the best of these are.
             exploration_seed: fixes the random decisions of exploration.
 
         Returns:
@@ -797,8 +803,9 @@ class MemoryTree:
         n = len(self._values)
         if type(k) is not int or not 0 < k <= n:
             k = min(arguments.check_int("k", k, 1), n or 1)
-        if beam is not None or explore != 0:
+        if beam is not None or explore != 0 or recall is not None:
             beam, explore = self.check_beam(beam), arguments.check_fraction("explore", explore, 0, 1)
+            recall = arguments.check_recall(recall)
         keys = self._keys
         if keys is None or self._index is None:
             keys_for(x).one(x, adding=True)
@@ -811,7 +818,9 @@ class MemoryTree:
             ids = arguments.check_ids("exclude", exclude)
             excluded = IdLists(np.array([0, len(ids)]), ids)
         draw = self._draws(exploration_seed, 1) if explore else 0
-        request = QueryRequest(row, k, 0, 1, beam, explore, draw, excluded)
+        request = QueryRequest(row, k, 0, 1, beam, explore, draw, excluded, recall)
+        if allowed is not None:
+            request.allowed = arguments.check_allowed(allowed)
         with self._lock.reading():
             found, scores, decisions = self._index.query(request)
             ids, scores = found[0], scores[0]
@@ -831,14 +840,16 @@ class MemoryTree:
             return None
         return arguments.check_int("beam", beam, 1 if self._index is None else self._index.min_beam)
 
-    def query_many(
+    def query_many(  # noqa: PLR0913  (a keyword for each option)
         self,
         X: object,
         k: int = 1,
         *,
-        explore: float = 0.0,
+        recall: float | None = None,
         beam: int | None = None,
+        explore: float = 0.0,
         exclude: Sequence[Iterable[int]] | np.ndarray | None = None,
+        allowed: IdSet | Iterable[int] | None = None,
         exploration_seed: int | None = None,
         threads: int = 1,
     ) -> HitMatrix:
@@ -846,8 +857,9 @@ class MemoryTree:
 
         Args:
             X: a matrix with a key in each row, or a list of mappings.
-            k, explore, beam: as in `query`.
+            k, recall, beam, explore: as in `query`.
             exclude: for each row the ids to leave out.
+            allowed: the only ids that may be returned, for all rows.
             exploration_seed: fixes the random decisions of exploration; row i uses exploration_seed + i.
             threads: how many threads share the rows; 0: one for each core.
 
@@ -877,7 +889,11 @@ class MemoryTree:
         excluded = base.no_exclusions(n) if exclude is None else IdLists(*arguments.check_exclusions(exclude, n))
         draw = self._draws(exploration_seed, n) if explore else 0
         edges = np.linspace(0, n, min(workers, max(n, 1)) + 1).astype(int).tolist()
-        requests = [QueryRequest(batch, k, *rows, beam, explore, draw, excluded) for rows in itertools.pairwise(edges)]
+        recall, only = arguments.check_recall(recall), arguments.check_allowed(allowed)
+        requests = [
+            QueryRequest(batch, k, start, stop, beam, explore, draw, excluded, recall, only)
+            for start, stop in itertools.pairwise(edges)
+        ]
         with self._lock.reading():
             if len(requests) == 1:
                 result = self._index.query(requests[0])

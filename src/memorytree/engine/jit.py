@@ -17,9 +17,32 @@ from collections.abc import Callable
 from numba import njit
 from numba.extending import overload
 
-from memorytree.engine.numba_private import BYTES_AT_ONCE, HANDLE_TYPE, HELPER_OPTIONS, blank, byte_distance, cache_on_disk, copy_run, prefetch, shift_up
+from memorytree.engine.numba_private import (
+    BYTES_AT_ONCE,
+    HANDLE_TYPE,
+    HELPER_OPTIONS,
+    blank,
+    byte_distance,
+    cache_on_disk,
+    copy_run,
+    prefetch,
+    shift_up,
+)
 
-__all__ = ["BYTES_AT_ONCE", "HANDLE_TYPE", "OPTIONS", "blank", "body_for", "byte_distance", "copy_run", "fast_helper", "helper", "kernel", "prefetch", "shift_up"]
+__all__ = [
+    "BYTES_AT_ONCE",
+    "HANDLE_TYPE",
+    "OPTIONS",
+    "blank",
+    "body_for",
+    "byte_distance",
+    "copy_run",
+    "fast_helper",
+    "helper",
+    "kernel",
+    "prefetch",
+    "shift_up",
+]
 
 OPTIONS = {"error_model": "numpy", "nogil": True}
 # Sums may be reordered and multiply-adds fused, as keys and routers are always compared by one shared function. The flags

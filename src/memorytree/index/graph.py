@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from memorytree.engine import building
 from memorytree.engine.arrays import (
     NODES,
     NONE,
@@ -18,7 +19,6 @@ from memorytree.engine.arrays import (
     code_width,
     max_neighbours,
 )  # fmt: skip
-from memorytree.engine import building
 from memorytree.engine.graph import queries, tuning
 from memorytree.engine.graph.codes import LARGEST
 from memorytree.engine.graph.copies import COPY
@@ -34,6 +34,7 @@ from memorytree.index.base import (
     PathReport,
     QueryRequest,
     QueryResult,
+    blank_decisions,
     n_rows,
 )  # fmt: skip
 from memorytree.index.single import EngineRouting, EngineScorer, TreeIndex, insert_all
@@ -140,19 +141,20 @@ class GraphIndex(TreeIndex):
     # ---- reading
 
     def query(self, request: QueryRequest) -> QueryResult:
-        if request.explore > 0:
+        if request.explore > 0 and request.allowed is None:
             return super().query(request)
         n, k = request.stop - request.start, request.k
         ids, scores = np.empty((n, k), np.int64), np.empty((n, k), np.float32)
         rows, answer, mask = (request.start, request.stop), (ids, scores), ALL
+        decisions = blank_decisions(n) if request.explore > 0 else NO_DECISIONS
         if request.allowed is not None:
             allowed, mask = self._allowed(request.allowed)
             if not len(mask):
                 queries.rows_among(self.tree, request.keys, rows, tuple(request.excluded), answer, allowed)
-                return QueryResult(ids, scores, NO_DECISIONS)
+                return QueryResult(ids, scores, decisions)
         filters = (*request.excluded, mask)
         queries.graph_rows(self.tree, request.keys, rows, filters, answer, self._effort(request, len(mask)))
-        return QueryResult(ids, scores, NO_DECISIONS)
+        return QueryResult(ids, scores, decisions)
 
     def _effort(self, request: QueryRequest, filtered: int) -> tuple[int, int, float]:
         """What `graph_rows` takes as effort."""
@@ -219,9 +221,7 @@ class GraphIndex(TreeIndex):
         validation.require(tuning.are_copies_in_place(self.tree), "copies lie beside the memory with their key in the graph")
 
 
-def make_tree(
-    sparse: bool, dimension: int, settings: Settings, routing: EngineRouting, scorer: EngineScorer
-) -> TreeIndex:
+def make_tree(sparse: bool, dimension: int, settings: Settings, routing: EngineRouting, scorer: EngineScorer) -> TreeIndex:
     """One tree, with a graph if its routing has one."""
     kind = GraphIndex if max_neighbours(routing) else TreeIndex
     return kind(sparse, dimension, settings, routing, scorer)

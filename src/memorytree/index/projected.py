@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from copy import copy
+from dataclasses import replace
 from typing import Self
 
 import numpy as np
@@ -230,11 +231,8 @@ class ProjectedIndex(Index):
         start, stop = request.start, request.stop
         projected = self.project(rows_of(request.keys, start, stop))
         excluded = request.excluded.rows(start, stop)
-        ids, scores, decisions = self.inner.query(
-            QueryRequest(
-                projected, request.k, 0, stop - start, request.beam, request.explore, request.draw + start, excluded
-            )
-        )
+        inner = replace(request, keys=projected, start=0, stop=stop - start, draw=request.draw + start, excluded=excluded)
+        ids, scores, decisions = self.inner.query(inner)
         if len(decisions):
             explored = decisions[:, BRANCH] != EXPLOIT
             decisions[:, GENERATION_OF_NODE] += np.where(explored, self.projection_version * GENERATIONS, 0)
@@ -267,7 +265,7 @@ class ProjectedIndex(Index):
         return self.keys.plan_evictions(ids)
 
     def _projected_request(self, request: QueryRequest) -> QueryRequest:
-        return QueryRequest(self.project(rows_of(request.keys, 0, 1)), request.k, beam=request.beam)
+        return replace(request, keys=self.project(rows_of(request.keys, 0, 1)))
 
     def path(self, request: QueryRequest) -> PathReport:
         return self._outer.path(self._projected_request(request))

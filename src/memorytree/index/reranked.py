@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from copy import copy
+from dataclasses import replace
 from typing import Self
 
 import numpy as np
@@ -161,7 +162,7 @@ class RerankedIndex(WrappedIndex):
 
     def _candidate_request(self, request: QueryRequest, start: int, stop: int, k: int) -> QueryRequest:
         _, beam = self.reranker.candidates(self.inner, request.k, request.breadth)
-        return QueryRequest(request.keys, k, start, stop, beam, request.explore, request.draw, request.excluded)
+        return replace(request, k=k, start=start, stop=stop, beam=beam)
 
     def _candidates(self, request: QueryRequest, start: int, stop: int) -> QueryResult:
         """The candidates for some rows of a request."""

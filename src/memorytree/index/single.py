@@ -53,6 +53,7 @@ from memorytree.index.base import (
     SparseBatch,
     blank_decisions,
     plan_evictions,
+    query_allowed,
     under,
     with_prefix,
 )  # fmt: skip
@@ -234,6 +235,8 @@ class TreeIndex(Index):
     # ---- reading
 
     def query(self, request: QueryRequest) -> QueryResult:
+        if request.allowed is not None:
+            return query_allowed(self, request)
         n, k = request.stop - request.start, request.k
         ids, scores = np.empty((n, k), np.int64), np.empty((n, k), np.float32)
         rows, excluded, answer = (request.start, request.stop), tuple(request.excluded), (ids, scores)

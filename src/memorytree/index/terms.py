@@ -43,6 +43,7 @@ from memorytree.index.base import (
     Scores,
     SparseBatch,
     blank_decisions,
+    query_allowed,
     rows_of,
     under,
     with_prefix,
@@ -157,6 +158,8 @@ class TermIndex(Index):
         return self.keys.stored_ids()
 
     def query(self, request: QueryRequest) -> QueryResult:
+        if request.allowed is not None:
+            return query_allowed(self, request)
         n, k = request.stop - request.start, request.k
         ids, scores = np.empty((n, k), np.int64), np.empty((n, k), np.float32)
         decisions = blank_decisions(n if request.explore > 0 else 0)

@@ -213,21 +213,22 @@ class StoreReader:
 
     # ---- queries
 
-    def query(
+    def query(  # noqa: PLR0913  (a keyword for each option)
         self,
         x: Key,
         k: int = 1,
         *,
         where: Where | None = None,
-        explore: float = 0.0,
+        recall: float | None = None,
         beam: int | None = None,
+        explore: float = 0.0,
         exclude: Iterable[int] | None = None,
         exploration_seed: int | None = None,
     ) -> StoreHits:
         """The memories that fit a key best.
 
         Args:
-            x, k, explore, beam, exclude, exploration_seed: as in `MemoryTree.query`.
+            x, k, recall, beam, explore, exclude, exploration_seed: as in `MemoryTree.query`.
             where: only memories with this metadata, {name: value or list of alternatives}. If k memories match, k are
                 returned.
 
@@ -242,10 +243,11 @@ class StoreReader:
         ['north']
         """
         state = self._session.state()
+        asked = SingleQueryOptions(
+            recall=recall, beam=beam, explore=explore, exclude=exclude, exploration_seed=exploration_seed
+        )
         if where is None and state.records.next_expiry > time.time():
-            found = state.tree.query(x, k, explore=explore, beam=beam, exclude=exclude, exploration_seed=exploration_seed)
-            return StoreHits(state, found)
-        asked = SingleQueryOptions(explore=explore, beam=beam, exclude=exclude, exploration_seed=exploration_seed)
+            return StoreHits(state, state.tree.query(x, k, **asked))
         return query_filtered(state, x, k, where, asked)
 
     def query_many(
@@ -256,7 +258,7 @@ class StoreReader:
         Args:
             X, k, threads: as in `MemoryTree.query_many`.
             where: as in `query`; one filter for all.
-            query_options: explore, beam, exclude and exploration_seed, as in `MemoryTree.query_many`.
+            query_options: recall, beam, explore, exclude and exploration_seed, as in `MemoryTree.query_many`.
 
         Returns:
             A row of hits for each key.
@@ -271,7 +273,7 @@ class StoreReader:
         state = self._session.state()
         if where is None and state.records.next_expiry > time.time():
             return StoreHitMatrix.from_matrix(state, state.tree.query_many(X, k, threads=threads, **query_options))
-        return query_many_filtered(state, X, k, where, query_options)
+        return query_many_filtered(state, X, k, where, threads, query_options)
 
     def score(self, x: Key, ids: Iterable[int]) -> np.ndarray:
         """How well given memories fit a key, whatever routing would find.

@@ -5,22 +5,19 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias, overload
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
 from memorytree.packing import Value
 from memorytree.receipts import Receipt
-from memorytree.results import NO_ID, Hit, HitMatrix, Hits
+from memorytree.results import Hit, HitMatrix, Hits
 from memorytree.store.inputs import MetadataValue
 
 if TYPE_CHECKING:
     from memorytree.store.state import StoreState
 
 NONCE_BYTES = 8
-
-Chosen: TypeAlias = tuple[np.ndarray, np.ndarray, list[int]]
-"""Ids, scores and places of hits."""
 
 
 class StoreHits(Sequence[Hit]):
@@ -41,12 +38,11 @@ class StoreHits(Sequence[Hit]):
 
     __slots__ = ("_last_record", "_nonce", "_places", "_receipt", "_source", "_state", "_values", "ids", "scores")
 
-    def __init__(self, state: StoreState, source: Hits, chosen: Chosen | None = None, nonce: bytes | None = None):
-        """Hits of a store from hits of its tree, whose values are places; or `chosen`: other ids, scores and places."""
-        ids, scores, places = chosen or (source.ids, source.scores, source.values)
-        self.ids: np.ndarray = np.asarray(ids, np.int64)
-        self.scores: np.ndarray = np.asarray(scores, np.float32)
-        self._places: list[int | None] = list(places)
+    def __init__(self, state: StoreState, source: Hits, nonce: bytes | None = None):
+        """Hits of a store from hits of its tree, whose values are places."""
+        self.ids: np.ndarray = source.ids
+        self.scores: np.ndarray = source.scores
+        self._places: list[int | None] = source.values
         self._state, self._source = state, source
         self._values: list[Value] | None = None
         self._nonce, self._last_record = nonce, state.last_record
@@ -121,14 +117,6 @@ class StoreHitMatrix(Sequence[StoreHits]):
         """The answers of the tree to a batch."""
         nonce = secrets.token_bytes(NONCE_BYTES)
         return cls(found.ids, found.scores, lambda i: StoreHits(state, found[i], nonce=nonce + i.to_bytes(8, "big")))
-
-    @classmethod
-    def from_rows(cls, rows: Sequence[StoreHits], k: int) -> StoreHitMatrix:
-        """Hits that were found row by row, at most k in each."""
-        ids, scores = np.full((len(rows), k), NO_ID, np.int64), np.full((len(rows), k), -np.inf, np.float32)
-        for i, hits in enumerate(rows):
-            ids[i, : len(hits)], scores[i, : len(hits)] = hits.ids, hits.scores
-        return cls(ids, scores, rows.__getitem__)
 
     @property
     def values(self) -> list[list[Value]]:

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from memorytree.arguments import IdSet
 from memorytree.config import TreeConfig
 from memorytree.errors import DamagedStore
 from memorytree.index.base import RewardBatch
@@ -54,6 +55,7 @@ class StoreState:
         self.event, self.lineage = snapshot.event, snapshot.lineage
         self.tree, self.records = snapshot.tree, snapshot.records
         self.weight = 0
+        self.filters: dict[str, IdSet] = {}  # the ids that match a filter, until something changes
         self._lock = ReadersWriterLock()  # held for reading where tree and records must agree
         self._removed: list[int] = []  # places of memories that the tree has removed; cleared after each change
         self.tree.on_remove = lambda id, place: self._removed.append(place)
@@ -224,6 +226,7 @@ class StoreState:
         for place in self._removed:
             self.records.remove(place)
         self._removed.clear()
+        self.filters.clear()
 
     def _update_metadata(self, memories: Sequence[Memory]) -> None:
         self.weight += len(memories)
@@ -233,6 +236,7 @@ class StoreState:
                 # In a replay the row is already as a later event left it: its memory may have been removed or replaced.
                 if place is not None and self.records.numbers[place] == memory.record:
                     self.records.set_metadata(place, memory.metadata, memory.seal)
+            self.filters.clear()
 
     def _reward(self, observations: Sequence[Observation]) -> RewardResult:
         self.weight += len(observations)

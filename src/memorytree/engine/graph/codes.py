@@ -16,10 +16,11 @@ from memorytree.engine.dispatch import code_factor, key_distance
 from memorytree.engine.jit import body_for, byte_distance, helper, prefetch
 from memorytree.engine.scorers.cosine import squared_length
 
-LARGEST = np.float32(127)
+LARGEST = 127  # number in a code
 
 Query = namedtuple("Query", "x code skipped")
-"""A query: the key, its code (int8), and a row that is left out (NONE: none is)."""
+"""A query: the key, its code (int16, one row), and a row that is left out (NONE: none is). The code of a query may be larger
+than those of stored keys, so that one from outside their range is compared well."""
 
 
 @helper
@@ -40,19 +41,25 @@ def unit_key(tree, x):
 
 
 @helper
-def encode(tree, x, codes, row):
-    """Write the code of a key to a row of a matrix; returns how many of its numbers were cut off."""
+def encode(tree, x, codes, row, largest):
+    """Write the code of a key to a row of a matrix; returns how many of its numbers were cut off at `largest`."""
     d, scaling, factor = x.shape[0], tree.scaling, code_factor(tree, x)
-    step = scaling[d]
+    step, largest = scaling[d], np.float32(largest)
     cut_off = 0
     for j in range(d):
         value = np.rint((factor * x[j] - scaling[j]) * step)
-        bounded = max(-LARGEST, min(LARGEST, value))
+        bounded = max(-largest, min(largest, value))
         cut_off += value != bounded
-        codes[row, j] = np.int8(bounded)
+        codes[row, j] = np.int16(bounded)
     for j in range(d, codes.shape[1]):
         codes[row, j] = 0
     return cut_off
+
+
+@helper
+def largest_in_query(width):
+    """Return the largest number in the code of a query for which squared distances of this width fit into 31 bits."""
+    return min(np.int64(np.sqrt(2.0**31 / width)) - 2 * LARGEST, 2**14)
 
 
 @helper

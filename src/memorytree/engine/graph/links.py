@@ -12,7 +12,7 @@ import numpy as np
 from memorytree.engine import dispatch
 from memorytree.engine.arrays import CUT_OFF, LINKED_SINCE, NONE, SLOT
 from memorytree.engine.graph.candidates import EXPANDED, distance_in, insert_candidate, pack, row_in
-from memorytree.engine.graph.codes import distance_between, encode, is_coded, prefetch_code
+from memorytree.engine.graph.codes import LARGEST, distance_between, encode, is_coded, prefetch_code
 from memorytree.engine.graph.copies import COPY, FIRST, mark_copy, successor_of
 from memorytree.engine.graph.search import VISITED, WITHOUT_END, Goal, make_query, make_workspace, search_graph
 from memorytree.engine.jit import blank, body_for, helper
@@ -102,12 +102,15 @@ def drop_neighbour(neighbours, row, other):
 
 
 @helper
-def is_occluded(tree, other, distance, chosen, count, factor):
-    """Return whether a row at this distance is nearer, by a factor, to one of the chosen ones."""
-    for j in range(count):
-        if factor * distance_between(tree, chosen[j], other) <= distance:
-            return True
-    return False
+def update_occlusion(tree, candidates, size, gaps, chosen):
+    """Take into account that a row was chosen: gaps[i] becomes the distance from candidate i to the nearest chosen row.
+
+    It is not kept up to date for candidates that are out of the question.
+    """
+    for i in range(size):
+        candidate = candidates[i]
+        if not candidate & EXPANDED and LENIENT * gaps[i] > distance_in(candidate):
+            gaps[i] = min(gaps[i], distance_between(tree, chosen, row_in(candidate)))
 
 
 @helper
@@ -124,18 +127,22 @@ def choose_neighbours(tree, candidates, size, chosen, count):
     Returns:
         How many are chosen now.
     """
+    gaps = blank(size, np.float32)
+    gaps[:] = np.inf
     for i in range(size):
         prefetch_code(tree, row_in(candidates[i]))
+    for j in range(count):
+        update_occlusion(tree, candidates, size, gaps, chosen[j])
     for factor in (np.float32(1), LENIENT):
         for i in range(size):
             if count == chosen.shape[0]:
                 break
             candidate = candidates[i]
-            row, distance = row_in(candidate), distance_in(candidate)
-            if not candidate & EXPANDED and not is_occluded(tree, row, distance, chosen, count, factor):
-                chosen[count] = row
-                count += 1
+            if not candidate & EXPANDED and factor * gaps[i] > distance_in(candidate):
+                chosen[count] = row_in(candidate)
                 candidates[i] |= EXPANDED
+                update_occlusion(tree, candidates, size, gaps, chosen[count])
+                count += 1
     return count
 
 
@@ -188,7 +195,7 @@ def link_row(tree, row):
     x = tree.keys[tree.rows[row, SLOT]]
     tree.graph[LINKED_SINCE] += 1
     if is_coded(tree):
-        tree.graph[CUT_OFF] += encode(tree, x, tree.codes, row)
+        tree.graph[CUT_OFF] += encode(tree, x, tree.codes, row, LARGEST)
     if not mark_copy(tree, row):
         link_near(tree, row, x)
 
@@ -198,15 +205,18 @@ def link_near(tree, row, x):
     """Link a row with key x to its nearest candidates that lie in different directions."""
     neighbours = tree.neighbours
     work = make_workspace(tree, SEARCHED, 0, VISITED)
-    goal = Goal(np.int64(1), np.int64(1), WITHOUT_END)
+    goal = Goal(np.int64(1), np.int64(1), WITHOUT_END, np.float32(0))
     size, _ = search_graph(tree, make_query(tree, x, row), goal, tree.copies, work)
     candidates = work.pool
     for i in range(size):
         candidates[i] &= ~EXPANDED
     chosen = blank(neighbours.shape[1] // 2, np.int64)
     for j in range(choose_neighbours(tree, candidates, size, chosen, np.int64(0))):
-        if has_room(neighbours, chosen[j]) or make_room(tree, chosen[j], row):
-            add_link(neighbours, row, chosen[j])
+        other = chosen[j]
+        if is_linked(neighbours, row, other) or not has_room(neighbours, row):
+            continue  # where all are linked anew, others were linked to this row before
+        if has_room(neighbours, other) or make_room(tree, other, row):
+            add_link(neighbours, row, other)
     link_at_least(tree, row, candidates, size)
 
 
@@ -257,15 +267,11 @@ def link_around_gap(tree, rows):
         for other in rows:
             if other != row and has_room(neighbours, other) and not is_linked(neighbours, row, other):
                 size, _ = insert_candidate(candidates, size, pack(distance_between(tree, other, row), other))
-        count = np.int64(degree(neighbours, row))
-        for j in range(count):
+        before = np.int64(degree(neighbours, row))
+        for j in range(before):
             chosen[j] = neighbours[row, j]
-        for i in range(size):
-            other, distance = row_in(candidates[i]), distance_in(candidates[i])
-            if count < width and not is_occluded(tree, other, distance, chosen, count, LENIENT):
-                add_link(neighbours, row, other)
-                chosen[count] = other
-                count += 1
+        for j in range(before, choose_neighbours(tree, candidates, size, chosen, before)):
+            add_link(neighbours, row, chosen[j])
         link_at_least(tree, row, candidates, size)
 
 

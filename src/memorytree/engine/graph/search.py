@@ -9,7 +9,20 @@ from collections import namedtuple
 import numpy as np
 
 from memorytree.engine import dispatch
-from memorytree.engine.arrays import COUNT, EQUAL, MEMORIES, NODES, NONE, RERANKED, SLOT, START
+from memorytree.engine.arrays import (
+    COUNT,
+    DIMENSION,
+    EQUAL,
+    LEFT,
+    MEMORIES,
+    NODES,
+    NONE,
+    PARENT,
+    RERANKED,
+    RIGHT,
+    SLOT,
+    START,
+)
 from memorytree.engine.dispatch import key_distance
 from memorytree.engine.graph.candidates import EXPANDED, distance_in, insert_candidate, is_new, pack, row_in
 from memorytree.engine.graph.codes import (
@@ -17,6 +30,7 @@ from memorytree.engine.graph.codes import (
     distance_to,
     encode,
     is_coded,
+    largest_in_query,
     prefetch_code,
     prefetch_key,
     prefetch_links,
@@ -24,12 +38,14 @@ from memorytree.engine.graph.codes import (
 from memorytree.engine.graph.copies import COPY, FIRST, companions, is_companion
 from memorytree.engine.hash_map import row_of_id
 from memorytree.engine.jit import blank, body_for, helper, prefetch
+from memorytree.engine.routing import descend
 from memorytree.engine.search import find_path, is_excluded, offer_row, search_beam
 
 STARTS = 64  # a search starts with at most so many memories
 CERTAIN = 12  # so many candidates are expanded in any case
 VISITED, MANY_VISITED = 2**12, 2**14  # places of the table of visited rows: of a narrow search, and of a wide one
 AHEAD = 8  # rows of a scan whose codes are loaded in advance
+FEWEST_RERANKED = 10  # however few hits are asked for, as many candidates are compared by their keys as for so many
 
 Workspace = namedtuple("Workspace", "pool hits visited batch")
 """The arrays of one search:
@@ -40,9 +56,9 @@ visited   uint32, the table of `is_new`
 batch     int64 (width,), the neighbours to look at next
 """
 
-Goal = namedtuple("Goal", "wanted certain stretch")
-"""When a search ends: the candidates left are more than `stretch` times as far as the `wanted`-th best (squared), after at
-least `certain` expansions. An infinite stretch ends only when all candidates in the pool are expanded."""
+Goal = namedtuple("Goal", "wanted certain stretch slack")
+"""When a search ends: the squared distances of the candidates left are more than `stretch` times that of the `wanted`-th best,
+which is taken to be larger by `slack`, after at least `certain` expansions."""
 
 Effort = namedtuple("Effort", "pool wanted stretch")
 """How far a query searches: candidates that it keeps, and `wanted` and `stretch` of its goal; a query that asks for more hits
@@ -59,10 +75,17 @@ ALLOWED, HAS_ALLOWED_COPY = np.uint8(1), np.uint8(2)
 @helper
 def make_query(tree, x, skipped):
     """Return the query for a key."""
-    code = blank((1, tree.codes.shape[1]), np.int8)
+    width = tree.codes.shape[1]
+    code = blank((1, width), np.int16)
     if is_coded(tree):
-        encode(tree, x, code, 0)
+        encode(tree, x, code, 0, largest_in_query(width))
     return Query(x, code, skipped)
+
+
+@helper
+def rounding(tree):
+    """Return three times what rounding to codes adds to a squared distance on average."""
+    return np.float32(0.5 * tree.counters[DIMENSION] if is_coded(tree) else 0)
 
 
 @helper
@@ -74,15 +97,34 @@ def make_workspace(tree, pool, hits, visited):
 
 
 @helper
-def collect_starts(tree, x, batch):
-    """Fill the batch with rows of the leaf that a key is routed to; returns how many."""
-    leaf, _ = find_path(tree, x)
+def collect_starts(tree, query, batch):
+    """Fill the batch with rows of the leaf that a query is routed to, or else of others; returns how many."""
+    nodes = tree.nodes
+    node, _ = find_path(tree, query.x)
+    count = collect_leaf(tree, query, node, batch)
+    while count == 0 and nodes[node, PARENT] != NONE:
+        parent = np.int64(nodes[node, PARENT])
+        other = np.int64(nodes[parent, LEFT] + nodes[parent, RIGHT] - node)
+        count = collect_leaf(tree, query, descend(tree, query.x, other), batch)
+        node = parent
+    row = np.int64(0)
+    while count == 0 and row < tree.counters[MEMORIES]:
+        if tree.copies[row] != COPY and row != query.skipped:
+            batch[0] = row
+            count = 1
+        row += 1
+    return count
+
+
+@helper
+def collect_leaf(tree, query, leaf, batch):
+    """Fill the batch with rows of a leaf; returns how many."""
     start = np.int64(tree.nodes[leaf, START])
     end = start + min(np.int64(tree.nodes[leaf, COUNT]), 1 if tree.nodes[leaf, EQUAL] else batch.shape[0])
     count = 0
     for slot in range(start, end):
         row = np.int64(tree.slots[slot])
-        if tree.copies[row] != COPY:
+        if tree.copies[row] != COPY and row != query.skipped:
             prefetch_code(tree, row)
             batch[count] = row
             count += 1
@@ -112,10 +154,10 @@ def furthest_of_use(goal, pool, size, hits, found):
         return np.float32(np.inf)
     limit = distance_in(pool[goal.certain - 1])
     if hits.shape[0] == 0:
-        return max(limit, goal.stretch * distance_in(pool[goal.wanted - 1]))
+        return max(limit, goal.stretch * (distance_in(pool[goal.wanted - 1]) + goal.slack))
     if found < goal.wanted:
         return np.float32(np.inf)
-    return max(limit, goal.stretch * distance_in(hits[goal.wanted - 1]))
+    return max(limit, goal.stretch * (distance_in(hits[goal.wanted - 1]) + goal.slack))
 
 
 @helper
@@ -142,6 +184,39 @@ def offer_batch(tree, query, goal, mask, work, count, sizes):
 
 
 @helper
+def start_search(tree, query, goal, mask, work):
+    """Begin with the memories of the leaf that the tree routes the query to; returns (size of the pool, of the hits)."""
+    work.visited[:] = 0
+    starts = blank(STARTS, np.int64)
+    count = collect_starts(tree, query, starts)
+    for i in range(count):
+        is_new(work.visited, starts[i])
+    first = Workspace(work.pool, work.hits, work.visited, starts)
+    sizes, _ = offer_batch(tree, query, goal, mask, first, count, (np.int64(0), np.int64(0)))
+    return sizes
+
+
+@helper
+def next_to_expand(pool, at, size):
+    """Return the first place from `at` on whose candidate was not expanded, or `size`."""
+    while at < size and pool[at] & EXPANDED:
+        at += 1
+    return at
+
+
+@helper
+def expand(tree, query, goal, mask, work, at, sizes):
+    """Look at the neighbours of the candidate at a place of the pool; returns what `offer_batch` returns."""
+    pool = work.pool
+    row = row_in(pool[at])
+    pool[at] |= EXPANDED
+    count = collect_neighbours(tree, work.visited, row, work.batch)
+    if at + 1 < sizes[0]:
+        prefetch_links(tree.neighbours, row_in(pool[at + 1]))  # most likely the next to be expanded
+    return offer_batch(tree, query, goal, mask, work, count, sizes)
+
+
+@helper
 def search_graph(tree, query, goal, mask, work):
     """Find the memories nearest to a query; returns how many places of the pool and of the hits are filled.
 
@@ -152,29 +227,15 @@ def search_graph(tree, query, goal, mask, work):
         mask: uint8 (rows,), not 0 for rows that are allowed; not read if the workspace has no places for hits.
         work: a `Workspace`; its pool and hits receive the candidates.
     """
-    pool, batch, visited = work.pool, work.batch, work.visited
-    visited[:] = 0
-    starts = blank(STARTS, np.int64)
-    count = collect_starts(tree, query.x, starts)
-    for i in range(count):
-        is_new(visited, starts[i])
-    sizes, _ = offer_batch(
-        tree, query, goal, mask, Workspace(pool, work.hits, visited, starts), count, (np.int64(0), np.int64(0))
-    )
-    at = np.int64(0)
+    sizes = start_search(tree, query, goal, mask, work)
+    at = next_to_expand(work.pool, np.int64(0), sizes[0])
     while at < sizes[0]:
-        if pool[at] & EXPANDED:
-            at += 1
-            continue
-        if at >= goal.certain and distance_in(pool[at]) > furthest_of_use(goal, pool, sizes[0], work.hits, sizes[1]):
+        if at >= goal.certain and distance_in(work.pool[at]) > furthest_of_use(
+            goal, work.pool, sizes[0], work.hits, sizes[1]
+        ):
             break
-        row = row_in(pool[at])
-        pool[at] |= EXPANDED
-        count = collect_neighbours(tree, visited, row, batch)
-        if at + 1 < sizes[0]:
-            prefetch_links(tree.neighbours, row_in(pool[at + 1]))  # most likely the next to be expanded
-        sizes, foremost = offer_batch(tree, query, goal, mask, work, count, sizes)
-        at = min(at + 1, foremost)
+        sizes, foremost = expand(tree, query, goal, mask, work, at, sizes)
+        at = next_to_expand(work.pool, min(at + 1, foremost), sizes[0])
     return sizes
 
 
@@ -237,6 +298,17 @@ def offer_candidates(tree, query, candidates, size, filters, best):
 
 
 @helper
+def with_equals(candidates, count, size):
+    """Return the number of the first candidates, and of those behind them that are as near as the last."""
+    if count >= size:
+        return size
+    last = distance_in(candidates[count - 1])
+    while count < size and distance_in(candidates[count]) == last:
+        count += 1
+    return count
+
+
+@helper
 def offer_all(tree, query, filters, best):
     """Offer every memory to the best; returns how many there are."""
     found = np.int64(0)
@@ -286,14 +358,14 @@ def find_nearest(tree, query, effort, filters, best):
     hits = k + excluded.shape[0]
     wanted = max(hits, effort.wanted)
     room = max(effort.pool, wanted)
-    reranked = min(max(np.int64(tree.graph[RERANKED] * hits), wanted), room)
+    reranked = min(np.int64(max(tree.graph[RERANKED], 1)) * max(wanted, FEWEST_RERANKED), room)
     is_wide = mask.shape[0] > 0 or effort.stretch >= WIDE if effort.stretch < WITHOUT_END else effort.pool > WIDE_BEAM
     work = make_workspace(tree, room, reranked if mask.shape[0] > 0 else 0, MANY_VISITED if is_wide else VISITED)
-    size, found = search_graph(tree, query, Goal(wanted, min(CERTAIN, room), effort.stretch), mask, work)
+    size, found = search_graph(tree, query, Goal(wanted, min(CERTAIN, room), effort.stretch, rounding(tree)), mask, work)
     if mask.shape[0] > 0:
         found = offer_candidates(tree, query, work.hits, found, filters, best)
     else:
-        found = offer_candidates(tree, query, work.pool, min(size, reranked), filters, best)
+        found = offer_candidates(tree, query, work.pool, with_equals(work.pool, reranked, size), filters, best)
     if found < k and found + count_stored(tree, excluded) < tree.counters[MEMORIES]:
         return offer_all(tree, query, filters, best)  # parts of the graph are not linked, or not enough are allowed
     return found

@@ -23,11 +23,23 @@ from memorytree.engine.arrays import (
     TUNED_AT,
 )  # fmt: skip
 from memorytree.engine.dispatch import key_distance, same_key
-from memorytree.engine.graph.candidates import row_in
-from memorytree.engine.graph.codes import encode
+from memorytree.engine.graph.candidates import distance_in, row_in
+from memorytree.engine.graph.codes import LARGEST, encode
 from memorytree.engine.graph.copies import COPY, FIRST, first_of
 from memorytree.engine.graph.links import link_near
-from memorytree.engine.graph.search import Effort, find_nearest, make_query, scan_rows
+from memorytree.engine.graph.search import (
+    CERTAIN,
+    MANY_VISITED,
+    Goal,
+    expand,
+    make_query,
+    make_workspace,
+    next_to_expand,
+    rounding,
+    scan_rows,
+    start_search,
+    with_equals,
+)  # fmt: skip
 from memorytree.engine.jit import blank, body_for, helper, kernel
 
 HITS = 10  # the recall that is measured is that of so many hits
@@ -35,7 +47,6 @@ FEWEST = 256  # insertions before the first tuning
 POOL = 1024  # candidates that a search by default keeps
 # Codes are replaced early if more than this part of their numbers was cut off; when they are chosen it is .0005.
 MUCH_CUT_OFF = 0.004
-ENOUGH = 0.998  # more effort is not measured
 
 
 @body_for(dispatch.is_tuning_due, "tree")
@@ -82,7 +93,7 @@ def nearest_distances(tree, sample, distances):
 def encode_all(tree, codes):
     """Write the codes of all memories to a matrix (int8, (rows, width)) and use it."""
     for row in range(tree.counters[MEMORIES]):
-        encode(tree, tree.keys[tree.rows[row, SLOT]], codes, row)
+        encode(tree, tree.keys[tree.rows[row, SLOT]], codes, row, LARGEST)
     tree.codes = codes
 
 
@@ -118,32 +129,64 @@ def code_recalls(tree, sample, distances, counts):
     return found / (sample.shape[0] * HITS)
 
 
+@helper
+def part_found(tree, query, pool, size, furthest):
+    """Return which part of the nearest memories, those up to a distance, is among the best candidates of a search."""
+    found = 0
+    for i in range(with_equals(pool, np.int64(tree.graph[RERANKED] * HITS), size)):
+        found += key_distance(tree, tree.rows[row_in(pool[i]), SLOT], query.x) <= furthest
+    return min(found, HITS) / HITS
+
+
+@helper
+def add_recalls(tree, query, furthest, work, recalls):
+    """Add the recall of a search with each effort to `recalls`.
+
+    A search with less effort is the beginning of one with more: it ends when the next candidate is too far away. So one
+    search is made, until it has found everything.
+    """
+    goal = Goal(np.int64(HITS), np.int64(CERTAIN), np.float32(STRETCHES[-1]), rounding(tree))
+    nothing = blank(0, np.uint8)
+    sizes = start_search(tree, query, goal, nothing, work)
+    at = next_to_expand(work.pool, np.int64(0), sizes[0])
+    effort, part = 0, 0.0
+    while effort < len(STRETCHES) and part < 1:
+        is_over = at == sizes[0]
+        if is_over or (at >= CERTAIN and sizes[0] >= HITS):
+            ratio = np.inf if is_over else distance_in(work.pool[at]) / (distance_in(work.pool[HITS - 1]) + goal.slack)
+            if ratio > STRETCHES[effort]:
+                part = part_found(tree, query, work.pool, sizes[0], furthest)
+                while effort < len(STRETCHES) and ratio > STRETCHES[effort]:
+                    recalls[effort] += part
+                    effort += 1
+        if not is_over:
+            sizes, foremost = expand(tree, query, goal, nothing, work, at, sizes)
+            at = next_to_expand(work.pool, min(at + 1, foremost), sizes[0])
+    recalls[effort:] += part
+
+
 @kernel
 def measure_efforts(tree, sample, distances):
-    """Measure the recall of a search with each effort, up to one that finds enough, and keep it in `graph`."""
-    rows, best = blank(HITS, np.int64), blank(HITS, np.float64)
-    filters = blank(0, np.int64), blank(0, np.uint8)
-    recall = 0.0
+    """Measure the recall of a search with each effort, and keep it in `graph`; `distances` as from `nearest_distances`."""
+    work = make_workspace(tree, POOL, 0, MANY_VISITED)
+    recalls = np.zeros(len(STRETCHES))
+    for i in range(sample.shape[0]):
+        query = make_query(tree, tree.keys[tree.rows[sample[i], SLOT]], sample[i])
+        add_recalls(tree, query, distances[i, HITS - 1], work, recalls)
     for j in range(len(STRETCHES)):
-        if recall < ENOUGH:
-            hits = 0
-            for i in range(sample.shape[0]):
-                query = make_query(tree, tree.keys[tree.rows[sample[i], SLOT]], sample[i])
-                effort = Effort(np.int64(POOL), np.int64(HITS), np.float32(STRETCHES[j]))
-                for h in range(find_nearest(tree, query, effort, filters, (rows, best))):
-                    hits += best[h] <= distances[i, HITS - 1]
-            recall = max(recall, hits / (sample.shape[0] * HITS))
-        tree.graph[RECALLS + j] = recall
+        tree.graph[RECALLS + j] = recalls[j] / sample.shape[0]
 
 
 @kernel
 def link_again(tree):
-    """Link all memories anew, in order of their rows."""
-    neighbours = tree.neighbours
+    """Link all memories anew, in order of their rows, as if they were inserted again."""
     n = tree.counters[MEMORIES]
-    neighbours[:n] = NONE
+    tree.neighbours[:n] = NONE
+    copies = tree.copies[:n].copy()
+    tree.copies[:n] = COPY  # no search finds a memory before it is linked
     for row in range(n):
-        if tree.copies[row] != COPY:
+        tree.copies[row] = copies[row]
+        if copies[row] != COPY:
             link_near(tree, row, tree.keys[tree.rows[row, SLOT]])
 
 
