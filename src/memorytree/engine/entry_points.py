@@ -62,6 +62,29 @@ def score_rows(tree, X, ids, scores):
             scores[i, j] = -np.inf if row == NONE else score(tree, key_distance(tree, tree.rows[row, SLOT], prepared))
 
 
+@kernel
+def copy_keys(tree, ids, keys):
+    """Copy the dense keys of stored memories to the rows of a matrix."""
+    for i in range(ids.shape[0]):
+        slot = tree.rows[row_of_id(tree, ids[i]), SLOT]
+        for j in range(keys.shape[1]):
+            keys[i, j] = tree.keys[slot, j]
+
+
+@kernel
+def copy_sparse_keys(tree, ids):
+    """Return the sparse keys of stored memories as a batch."""
+    bounds = np.zeros(ids.shape[0] + 1, np.int64)
+    for i in range(ids.shape[0]):
+        bounds[i + 1] = bounds[i] + tree.spans[tree.rows[row_of_id(tree, ids[i]), SLOT], 1]
+    features, weights = np.empty(bounds[-1], np.int32), np.empty(bounds[-1], np.float32)
+    for i in range(ids.shape[0]):
+        first = tree.spans[tree.rows[row_of_id(tree, ids[i]), SLOT], 0]
+        for j in range(bounds[i + 1] - bounds[i]):
+            features[bounds[i] + j], weights[bounds[i] + j] = tree.key_features[first + j], tree.key_weights[first + j]
+    return bounds, features, weights
+
+
 @helper
 def needs_compaction(tree):
     """Whether the gaps between leaves make up a fifth of all slots as `TreeIndex` also decides."""

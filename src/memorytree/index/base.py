@@ -392,12 +392,18 @@ class Index(ABC):
         """The index that compares keys: this one, or one that it wraps."""
         return self
 
-    def key_gaps(self, key: KeyBatch, others: list[KeyBatch]) -> Scores | None:
-        """How far other keys are from a key, as keys are compared now: (n,), 0 for equal ones.
+    @property
+    def learns_to_compare(self) -> bool:
+        """Whether keys are compared by something that changes; otherwise by the scorer alone."""
+        return False
 
-        None where nothing of the comparison is learned, so that any index with the same scorer compares keys like this one.
-        """
-        return None
+    def key_gaps(self, key: KeyBatch, others: KeyBatch) -> Scores:
+        """How far other keys are from a key, as keys are compared now: (n,), 0 for equal ones."""
+        raise NotImplementedError
+
+    def keys_of(self, ids: Ids) -> KeyBatch:
+        """The keys of stored memories, as a batch."""
+        raise NotImplementedError
 
     @abstractmethod
     def plan_evictions(self, ids: Ids) -> Evictions:

@@ -37,7 +37,7 @@ from memorytree.index.wrapped import WrappedIndex
 from memorytree.learning.experience import DIGEST, REACH, UNOBSERVED, Evidence, Experiences, Observed, Scale
 from memorytree.results import NO_ID, PastReward, RewardResult, Stats
 
-NEAREST = 16
+NEAREST = 8
 """How many questions near a query are looked at."""
 SPREAD = 5
 """Where scores are no comparison of keys, a gap is the difference between the first hit and this one."""
@@ -196,11 +196,10 @@ class ExperiencedIndex(WrappedIndex):
 
     def _near(self, key: KeyBatch, questions: Ids, scores: Scores, typical: float) -> list[tuple[int, float]]:
         """(question, distance in gaps) of those questions that are near a key, by their scores in `questions`."""
-        measured = None
-        if len(questions):
-            measured = self.geometry.key_gaps(key, [self.questions.key(question) for question in questions.tolist()])
-        gaps = (self.questions.top_score or 0.0) - scores if measured is None else measured
-        gaps = np.maximum(gaps.astype(np.float64), 0.0)
+        if self.geometry.learns_to_compare:
+            gaps = self.geometry.key_gaps(key, self.questions.keys_of(questions)).astype(np.float64)
+        else:
+            gaps = np.maximum((self.questions.top_score or 0.0) - scores.astype(np.float64), 0.0)
         others = gaps[gaps > EQUAL * gaps.max(initial=0.0)]
         if typical:
             unit = min(typical, float(others.sum() + typical) / (len(others) + 1))

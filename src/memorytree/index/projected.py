@@ -251,11 +251,13 @@ class ProjectedIndex(Index):
         """None before there is a projection: scores are distances until then."""
         return None if self.inner is None else 1.0
 
-    def key_gaps(self, key: KeyBatch, others: list[KeyBatch]) -> Scores | None:
+    @property
+    def learns_to_compare(self) -> bool:
+        return self.inner is not None
+
+    def key_gaps(self, key: KeyBatch, others: KeyBatch) -> Scores:
         """By the cosine of projections."""
-        if self.inner is None:
-            return None
-        projected = self.project(np.concatenate([key, *others]))
+        projected = self.project(np.concatenate([key, others]))
         return np.maximum(1 - projected[1:] @ projected[0], 0.0).astype(np.float32)
 
     def label(self, id: int) -> int:

@@ -274,6 +274,14 @@ class TreeIndex(Index):
     def top_score(self) -> float | None:
         return None if self.linear is not None else 0.0 if type(self.scorer).__name__ == "Distance" else 1.0
 
+    def keys_of(self, ids: Ids) -> KeyBatch:
+        if self.sparse:
+            keys: SparseBatch = entry_points.copy_sparse_keys(self.tree, ids)
+            return keys
+        rows = np.empty((len(ids), self.dimension), np.float32)
+        entry_points.copy_keys(self.tree, ids, rows)
+        return rows
+
     def label(self, id: int) -> int:
         arrays, slot = self.arrays(), self.slot(id)
         return int(arrays["rows"][arrays["slots"][slot], LABEL])

@@ -24,10 +24,10 @@ import numpy as np
 
 from memorytree.config import TermLists
 from memorytree.engine.arrays import Settings
-from memorytree.engine.terms import admission, learning, query, rebuilding, search
+from memorytree.engine.terms import admission, comparing, learning, query, rebuilding, search
 from memorytree.engine.terms import lists as postings
 from memorytree.engine.terms.lists import NO_FEATURE
-from memorytree.index import comparing, contributions, term_validation
+from memorytree.index import contributions, term_validation
 from memorytree.index.base import (
     Array,
     Evictions,
@@ -43,6 +43,7 @@ from memorytree.index.base import (
     Scores,
     SparseBatch,
     blank_decisions,
+    n_rows,
     query_allowed,
     rows_of,
     under,
@@ -193,9 +194,22 @@ class TermIndex(Index):
         """The weights of features: what was learned of them, and how rare they are if the scorer uses that."""
         return query.weights_of(self.keys.tree, self.lists, features)
 
-    def key_gaps(self, key: KeyBatch, others: list[KeyBatch]) -> Scores:
+    @property
+    def learns_to_compare(self) -> bool:
+        return True
+
+    def key_gaps(self, key: KeyBatch, others: KeyBatch) -> Scores:
         """By the cosine of keys weighted by what was learned and, if the scorer uses it, by rarity."""
-        return comparing.weighted_gaps(key, others, self.weights)
+        gaps = np.empty(n_rows(others), np.float32)
+        comparing.compare_keys(self.keys.tree, self.lists, key, others, gaps)
+        return gaps
+
+    def keys_of(self, ids: Ids) -> KeyBatch:
+        """The keys, with the terms that memories have learned."""
+        keys = self.keys.keys_of(ids)
+        assert isinstance(keys, tuple)
+        bounds, terms, weights = keys
+        return bounds, self._list_arrays()["names"][terms], weights
 
     def label(self, id: int) -> int:
         return self.keys.label(id)

@@ -93,11 +93,11 @@ class Evidence:
         """What support adds to a score, and what objections take from it; sums are correctly rounded, in any order."""
         gain = loss = 0.0
         if self.support:
-            unit, total = scale.gap / SHARPNESS, math.fsum(value for _, value in self.support)
-            gain = unit * float(np.logaddexp(0.0, math.log(total) + (scale.top - score) / unit))
+            unit, total = scale.gap / SHARPNESS, math.fsum([value for _, value in self.support])
+            gain = unit * _softplus(math.log(total) + (scale.top - score) / unit)
         if self.objections:
-            unit, total = scale.margin / SHARPNESS, math.fsum(value for _, value in self.objections)
-            loss = unit * float(np.logaddexp(0.0, math.log(total)))
+            unit, total = scale.margin / SHARPNESS, math.fsum([value for _, value in self.objections])
+            loss = unit * _softplus(math.log(total))
         return gain, loss
 
     def shares(self, score: float, scale: Scale) -> dict[int, float]:
@@ -122,6 +122,7 @@ class Experiences:
         of_question, of_receipt: the numbers of active experiences; dictionaries serve as ordered sets.
         of_memory: the numbers of all experiences.
         unused: questions that may have no active experience any more.
+        summaries: what was computed of questions since their experiences changed; readers add to it.
         gaps, n_gaps: the sum of the known gaps of active experiences, in units of 2**-149, and their number.
     """
 
@@ -134,6 +135,7 @@ class Experiences:
         self.of_memory: dict[int, dict[int, None]] = {}
         self.unused: list[int] = []
         self.gaps = self.n_gaps = 0
+        self.summaries: dict[int, list[tuple[int, int, float, float]]] = {}
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -199,9 +201,10 @@ class Experiences:
     def _activate(self, row: Experience) -> None:
         self.of_question.setdefault(row.question, {})[row.number] = None
         self.of_receipt.setdefault(row.receipt, {})[row.number] = None
-        self._count_gap(row, 1)
+        self._count(row, 1)
 
-    def _count_gap(self, row: Experience, sign: int) -> None:
+    def _count(self, row: Experience, sign: int) -> None:
+        self.summaries.pop(row.question, None)
         if row.gap > 0:
             self.gaps += sign * int(math.ldexp(row.gap, EXACT))
             self.n_gaps += sign
@@ -214,7 +217,7 @@ class Experiences:
         if row.question not in self.of_question:
             self.unused.append(row.question)
         _discard(self.of_receipt, row.receipt, number)
-        self._count_gap(row, -1)
+        self._count(row, -1)
 
     def _delete(self, number: int) -> None:
         if self.rows[number].active:
@@ -235,7 +238,7 @@ class Experiences:
     def clear(self) -> None:
         """Delete all experiences; later ones have new numbers."""
         self.unused += self.of_question
-        for table in (self.rows, self.of_question, self.of_receipt, self.of_memory):
+        for table in (self.rows, self.of_question, self.of_receipt, self.of_memory, self.summaries):
             table.clear()
         self.gaps = self.n_gaps = 0
 
@@ -247,18 +250,27 @@ class Experiences:
         for question, distance in near:
             support = math.exp(SHARPNESS * (HEADROOM - SLOPE * distance))
             objection = math.exp(SHARPNESS * COST * (1 - 2 * distance))
-            for number in self.of_question.get(question, ()):
-                row = self.rows[number]
-                of_memory = found.setdefault(row.memory, Evidence())
-                weight = self._weight(row)
-                if row.reward > 0:
-                    of_memory.support.append((number, weight * row.reward * support))
-                if row.reward < 1:
-                    of_memory.objections.append((number, weight * (1 - row.reward) * objection))
+            for number, memory, in_favour, against in self._summary(question):
+                of_memory = found.get(memory)
+                if of_memory is None:
+                    of_memory = found[memory] = Evidence()
+                if in_favour:
+                    of_memory.support.append((number, in_favour * support))
+                if against:
+                    of_memory.objections.append((number, against * objection))
         return found
 
-    def _weight(self, row: Experience) -> float:
-        return LONE_ACCEPTANCE if self.is_lone_acceptance(row.receipt) else 1.0
+    def _summary(self, question: int) -> list[tuple[int, int, float, float]]:
+        """(number, memory, weight in favour, weight against) of the experiences of a question."""
+        summary = self.summaries.get(question)
+        if summary is None:
+            summary = []
+            for number in self.of_question.get(question, ()):
+                row = self.rows[number]
+                weight = LONE_ACCEPTANCE if self.is_lone_acceptance(row.receipt) else 1.0
+                summary.append((number, row.memory, weight * row.reward, weight * (1 - row.reward)))
+            self.summaries[question] = summary
+        return summary
 
     def is_lone_acceptance(self, receipt: bytes) -> bool:
         """Whether the only reward of a query accepts its first hit."""
@@ -274,6 +286,7 @@ class Experiences:
         """An independent copy."""
         twin = copy(self)
         twin.rows, twin.unused = dict(self.rows), list(self.unused)
+        twin.summaries = {}
         twin.of_question = _copies(self.of_question)
         twin.of_receipt = _copies(self.of_receipt)
         twin.of_memory = _copies(self.of_memory)
@@ -324,6 +337,11 @@ class Experiences:
             raise ValueError("contradictory state: experiences of memories that are not stored")
         if any(len(self.known(receipt)) != len(numbers) for receipt, numbers in self.of_receipt.items()):
             raise ValueError("contradictory state: two rewards for one memory of a receipt")
+
+
+def _softplus(x: float) -> float:
+    """The logarithm of 1 + exp(x)."""
+    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
 
 
 def _copies(table: dict[K, dict[int, None]]) -> dict[K, dict[int, None]]:
