@@ -6,7 +6,8 @@ import pytest
 @pytest.fixture(autouse=True)
 def example_store(request, tmp_path):
     """The examples of the methods of `MemoryStore` have a small store named `store`."""
-    if request.node.name.startswith(("memorytree.store.store.MemoryStore.", "memorytree.store.reader.StoreReader.")):
+    classes = ("store.MemoryStore.", "learning.StoreLearner.", "reader.StoreReader.")
+    if request.node.name.startswith(tuple(f"memorytree.store.{name}" for name in classes)):
         from memorytree.store import MemoryStore
 
         namespace = request.getfixturevalue("doctest_namespace")

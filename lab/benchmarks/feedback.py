@@ -1,14 +1,15 @@
 """Feedback as applications give it: answers to questions before and after rewards, by kind of feedback.
 
-Utterances to assistants (CLINC150, HWU64): 2,000 training utterances are remembered, with the intent as metadata; 500 test
-utterances are recalled, and an answer is right if its intent is. Feedback is for other training utterances: 1 for a text with
-the right intent, 0 otherwise. Kinds: "all" five hits, "positives" and "negatives" among them, the "first" only, a "click" on
-the first right one, "one call each" for the five, "wrong" (all five, a fifth of the rewards inverted), and "accepts" (the
-first hit gets 1, whether right or not). `TextMemory` works by words, or by stored embeddings of MiniLM (`encoder=`).
+Utterances to assistants (CLINC150, HWU64): 2,000 training utterances are remembered, with the intent as metadata; 500
+test utterances are recalled, and an answer is right if its intent is. Feedback is for other training utterances: 1 for
+a text with the right intent, 0 otherwise. Kinds: "all" five hits, "positives" and "negatives" among them, the "first"
+only, a "click" on the first right one, "one call each" for the five, "wrong" (all five, a fifth of the rewards
+inverted), and "accepts" (the first hit gets 1, whether right or not). `TextMemory` works by words, or by stored
+embeddings of MiniLM (`encoder=`).
 
-"Changed": of the questions whose first answer got the reward 0, the share that have another first answer when asked again at
-once; "first": the share of clicked texts that are then first. BM25 is bm25s at its defaults; ridge regression is told the
-intents of the 2,000 texts, or of these and those that had feedback, by words and embeddings together.
+"Changed": of the questions whose first answer got the reward 0, the share that have another first answer when asked
+again at once; "first": the share of clicked texts that are then first. BM25 is bm25s at its defaults; ridge regression
+learns from the intents of the 2,000 texts, or of these and those that had feedback, by words and embeddings together.
 """
 
 from collections.abc import Callable, Sequence
@@ -233,7 +234,7 @@ def by_bm25(rows: Split) -> tuple[float, float]:
 
 
 def by_ridge(rows: Split, n: int) -> tuple[float, None]:
-    """Return top-1 of ridge regression that is told the intents of the memories and of n other texts."""
+    """Return top-1 of ridge regression that learns from the intents of the memories and of n other texts."""
     import scipy.sparse
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import RidgeClassifier

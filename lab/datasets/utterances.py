@@ -40,7 +40,7 @@ def read_utterances(folder: Path | None, name: str) -> dict[str, Utterances]:
         pairs = {}
         for part in ("train", "test"):
             with open_text(require_file(folder, f"{name}/{part}.tsv", "HWU64: intent, text")) as file:
-                pairs[part] = [tuple(line.rstrip("\n").split("\t")) for line in file]
+                pairs[part] = [(line.split("\t")[0], line.rstrip("\n").split("\t")[1]) for line in file]
     return {
         part: Utterances(
             [text for _, text in pairs[part]], np.array([intent for intent, _ in pairs[part]]), _unit(vectors[part])

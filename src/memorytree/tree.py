@@ -560,7 +560,7 @@ class MemoryTree:
         with self._writer:
             keys, _ = self._known_index()
             if not isinstance(rewards, Mapping):
-                raise InvalidReceipt("reward takes hits, a receipt or its token; for a question rewards are a mapping {id: number}")
+                raise InvalidReceipt("reward takes hits, a receipt or its token, or a key and a mapping {id: number}")
             ids = np.array([self._known_id(id) for id in rewards], np.int64)
             given = arguments.check_rewards(ids, rewards)
             row = keys.one(x, adding=True)

@@ -24,7 +24,7 @@ from memorytree.errors import InvalidOption
 
 if TYPE_CHECKING:
     from memorytree.text import TextHit
-    from memorytree.text.memory import Rewards
+    from memorytree.text.learning import Rewards
 
 
 @examples(

@@ -13,7 +13,7 @@ import numpy as np
 from memorytree.arguments import check_list
 from memorytree.errors import UnknownId
 from memorytree.packing import Value
-from memorytree.results import Explanation, PastReward, Stats
+from memorytree.results import Explanation, Stats
 from memorytree.store import import_export
 from memorytree.store.filtering import (
     Filter,
@@ -296,14 +296,6 @@ class StoreReader:
         return np.where(present, self._session.state().tree.score(x, asked), -np.inf).astype(np.float32)
 
     # ---- inspection, copies, closing
-
-    def rewards(self) -> list[PastReward]:
-        """The rewards that are remembered, in the order in which they were given; also those that were replaced.
-
-        >>> store.rewards()
-        []
-        """
-        return self._session.state().tree.rewards()
 
     def stats(self) -> Stats:
         """Size, shape and balance of the tree, and the bytes it uses in memory.

@@ -6,27 +6,22 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Self, TypeVar, cast, overload
 
-import numpy as np
-
-from memorytree.errors import InvalidOption, InvalidReward
-from memorytree.receipts import TOKEN, Receipt
-from memorytree.results import Explanation, PastReward, RewardResult
+from memorytree.errors import InvalidOption
+from memorytree.results import Explanation
 from memorytree.store import MemoryStore, exists
 from memorytree.store.inputs import Lifetime, Metadata, MetadataValue, Where
 from memorytree.text.encoders import Encoder, Fingerprint, KeyMaker, VectorKeys, WordKeys, check_text
 from memorytree.text.hits import TextHits
-
-Rewards = int | AbstractSet[int] | Mapping[int, float | None] | Sequence[float | None]
+from memorytree.text.learning import TextLearner
 
 Default = TypeVar("Default")
 
 
-class TextMemory:
+class TextMemory(TextLearner):
     """Texts that are found by questions, in a store on disk that learns from rewards.
 
     Without an encoder a text is compared by its words, pairs of words and character 4-grams; rare ones weigh more, counted
@@ -73,7 +68,7 @@ class TextMemory:
         capacity: int | None = None,
         seed: int | None = None,
     ):
-        self._keys: KeyMaker = WordKeys() if encoder is None else VectorKeys(encoder)
+        keys: KeyMaker = WordKeys() if encoder is None else VectorKeys(encoder)
         if path is None:
             if mode != "w":
                 raise InvalidOption(f'mode must be "w" for a memory without a path, not {mode!r}')
@@ -82,8 +77,8 @@ class TextMemory:
         options: dict[str, Any] = {"mode": mode, "durability": durability, "capacity": capacity, "seed": seed}
         if not exists(path):
             # An existing store keeps the options it was created with.
-            options |= {"app_settings": {"text": self._keys.fingerprint()}, **self._keys.store_options}
-        self._store = MemoryStore(path, **options)
+            options |= {"app_settings": {"text": keys.fingerprint()}, **keys.store_options}
+        super().__init__(keys, MemoryStore(path, **options))
         fingerprint = cast(Fingerprint | None, self._store.app_settings.get("text"))
         if fingerprint is None or not self._keys.matches(fingerprint):
             self._store.close()
@@ -194,104 +189,6 @@ class TextMemory:
             (2, 1)
         """
         return self._store.remove(id, where=where)
-
-    def reward(self, receipt: TextHits | Receipt | str, rewards: Rewards) -> RewardResult:
-        """Report how useful recalled texts were, or which texts answer a question, so that later answers are better.
-
-        The answers to the same question change at once, those to similar questions a little. A different reward for the same
-        text and receipt replaces the former; the same reward again has no effect.
-
-        Args:
-            receipt: the hits that `recall` returned, their receipt, or `str(receipt)`; or a question.
-            rewards: a list with one number in [0, 1] for each hit, None where the use is not known; or a mapping
-                {id: number}; or the id of the text that was useful, or a set of such ids: these get 1, the other hits 0. For
-                a question a mapping, an id or a set of ids, of any texts.
-
-        Returns:
-            How much was learned, see `MemoryTree.reward`.
-
-        Raises:
-            InvalidReceipt: the receipt is not from this memory.
-            StaleReceipt: a rewarded text has been forgotten or replaced since.
-            InvalidReward: a reward is outside [0, 1], or for a text that is not among the hits.
-            UnknownId: no text has an id that is rewarded for a question.
-
-        Example:
-            >>> memory = TextMemory(seed=0)
-            >>> _ = memory.remember_many(["The umbrella is behind the door", "The key is under the mat", "Rain on Monday"])
-            >>> hits = memory.recall("What is behind what, against drizzle?", k=3)
-            >>> memory.recall("drizzle")[0].score
-            0.0
-            >>> token = str(hits.receipt)  # can be stored
-            >>> memory.reward(token, {0: 1.0, 1: 0.0})
-            RewardResult(learned=1, skipped=0, experiences=2)
-            >>> memory.recall("drizzle")[0].text
-            'The umbrella is behind the door'
-            >>> result = memory.reward("How do I get in?", 1)
-            >>> memory.recall("How do I get in?", k=1).texts
-            ['The key is under the mat']
-        """
-        if isinstance(receipt, TextHits):
-            receipt = receipt.receipt
-        if isinstance(rewards, bool):
-            raise InvalidReward("rewards are numbers for the hits, or ids, not a bool")
-        if isinstance(rewards, int | np.integer):
-            rewards = {int(rewards)}
-        if isinstance(receipt, str) and not TOKEN.fullmatch(receipt) and isinstance(rewards, AbstractSet | Mapping):
-            given = dict.fromkeys(rewards, 1.0) if isinstance(rewards, AbstractSet) else rewards
-            return self._store.reward(self._keys.key(check_text(receipt)), given)
-        if isinstance(rewards, AbstractSet):
-            receipt = receipt if isinstance(receipt, Receipt) else Receipt.parse(receipt)
-            rewards = {**dict.fromkeys(receipt.ids, 0.0), **dict.fromkeys(rewards, 1.0)}
-        return self._store.reward(receipt, rewards)
-
-    def rewards(self) -> list[PastReward]:
-        """The rewards that are remembered, in the order in which they were given; also those that were replaced.
-
-        Returns:
-            Their ids, the ids of the texts, the rewards, and whether they count.
-
-        Example:
-            >>> with TextMemory(seed=0) as memory:
-            ...     _ = memory.remember("Ada likes tea")
-            ...     _ = memory.reward(memory.recall("What does Ada drink?"), [1.0])
-            ...     memory.rewards()
-            [PastReward(id=1, memory=0, reward=1.0, active=True)]
-        """
-        return self._store.rewards()
-
-    def withdraw(self, id: int) -> None:
-        """Take back a reward: answers are as if it had never been given, but for what the importances of words, or the space
-        of an encoder, have learned; `reset_learning` resets these.
-
-        Args:
-            id: the id of the reward, from `rewards`.
-
-        Raises:
-            UnknownReward: there is no such reward, or it was withdrawn or replaced.
-
-        Example:
-            >>> with TextMemory(seed=0) as memory:
-            ...     _ = memory.remember("Ada likes tea")
-            ...     _ = memory.reward(memory.recall("What does Ada drink?"), [0.0])
-            ...     memory.withdraw(1)
-            ...     memory.rewards()[0].active
-            False
-        """
-        self._store.withdraw(id)
-
-    def reset_learning(self) -> None:
-        """Forget what rewards have taught.
-
-        Example:
-            >>> with TextMemory(seed=0) as memory:
-            ...     _ = memory.remember("Ada likes tea")
-            ...     _ = memory.reward("What does Ada drink?", 0)
-            ...     memory.reset_learning()
-            ...     memory.rewards()
-            []
-        """
-        self._store.reset_learning()
 
     # ---- reading
 
