@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 ROWS_PER_LOCK = 1024
 """Rows of a batch that are written before waiting readers get the lock."""
 MOST_HITS = 2**33
-PARTS_SHOWN, OTHER_PARTS, NEGLIGIBLE_PART = 3, "(other)", 1e-5
+PARTS_SHOWN, OTHER_PARTS, NEGLIGIBLE_PART = 3, "(other)", 1e-3
 GOOD_REWARD = 0.5
 """Memories with at least this reward for the same query form a group."""
 
@@ -973,9 +973,10 @@ class MemoryTree:
             for hit in hits:
                 named = [(keys.feature_name(feature), float(part)) for feature, part in hit.contributions.items()]
                 largest = sorted(named, key=lambda part: (-abs(part[1]), str(part[0])))[:PARTS_SHOWN]
-                parts = (*hit.components.items(), *largest)
+                least = NEGLIGIBLE_PART * abs(hit.score)
+                parts = tuple(part for part in (*hit.components.items(), *largest) if abs(part[1]) >= least)
                 rest = hit.score - sum(part for _, part in parts)
-                if parts and abs(rest) > NEGLIGIBLE_PART * abs(hit.score):
+                if parts and abs(rest) > least:
                     parts = (*parts, (OTHER_PARTS, rest))
                 candidates.append(ExplainedHit(Hit(hit.id, self._values[hit.id], hit.score), parts))
         return Explanation(path.steps, path.leaf, path.n_scored, tuple(candidates), path.searched_neighbours)

@@ -250,7 +250,7 @@ def test_explanations_name_the_experiences_and_add_up(keys, name):
         hits = tree.query(q, 5, beam=8)
         tree.reward(hits, [0.0, None, 1.0, None, None])
         for candidate in tree.explain(q, 3, beam=8).candidates:
-            assert sum(part for _, part in candidate.parts) == pytest.approx(candidate.hit.score, abs=1e-4)
+            assert sum(part for _, part in candidate.parts) == pytest.approx(candidate.hit.score, rel=5e-3)
     first = tree.explain(q, 1, beam=8).candidates[0]
     assert f"experience {tree.rewards()[-1].id}" in dict(first.parts)
 

@@ -55,11 +55,11 @@ def test_an_explanation_lists_the_three_largest_parts(kind, routing, scorer):
         why = tree.explain(key_of(kind, q), 5)
         assert why.searched_neighbours == (routing == "graph")
         for candidate in why.candidates:
-            parts = [abs(part) for _, part in candidate.parts]
+            parts = [abs(part) for name, part in candidate.parts if name != "(other)"]
             assert parts == sorted(parts, reverse=True)
             assert 1 <= len(parts) <= 3
             if kind == "named":
-                assert {name for name, _ in candidate.parts} <= {"f0", "f1", "f2", "f3"}
+                assert {name for name, _ in candidate.parts} <= {"f0", "f1", "f2", "f3", "(other)"}
 
 
 def test_the_parts_of_a_score_add_up():
@@ -67,9 +67,9 @@ def test_the_parts_of_a_score_add_up():
     cosine = grown("dense", "principal", 100, d=3, scorer="cosine")
     for x in matrix(20, 3, seed=1):
         for candidate in distance.explain(x).candidates:
-            assert sum(part for _, part in candidate.parts) == pytest.approx(-(candidate.hit.score**2), rel=1e-4)
+            assert sum(part for _, part in candidate.parts) == pytest.approx(candidate.hit.score, rel=5e-3)
         for candidate in cosine.explain(x).candidates:
-            assert sum(part for _, part in candidate.parts) == pytest.approx(candidate.hit.score, abs=1e-5)
+            assert sum(part for _, part in candidate.parts) == pytest.approx(candidate.hit.score, rel=5e-3)
 
 
 @pytest.mark.parametrize(("kind", "routing"), TREES)

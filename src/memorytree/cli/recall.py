@@ -99,9 +99,9 @@ def reward(
 
     IDs without a number get the reward 1, and then the other texts of the receipt get 0. With --jsonl each line of standard
     input is an object with "receipt" and "rewards": {"ID": REWARD, ...}, or a list with one reward for each hit, null if it
-    is not known. The first reward for a text of a receipt counts; the same reward again has no effect.
+    is not known. The last reward for a text of a receipt counts; the same reward again has no effect.
     """
-    from memorytree import TextMemory
+    from memorytree import Receipt, RewardResult, TextMemory
 
     if jsonl and receipt is not None:
         raise InvalidOption("--jsonl reads receipts from standard input: give none as an argument")
@@ -111,13 +111,13 @@ def reward(
         raise InvalidOption("give a receipt and ID=REWARD for each text, or --jsonl to read them from standard input")
     else:
         given = [(receipt, _parse_rewards(rewards))]
-    learned = skipped = 0
+    total = RewardResult(0, 0)
     with status("learning"), open_existing(TextMemory, store) as memory:
         for token, of_receipt in given:
-            result = memory.reward(token, of_receipt)
-            learned, skipped = learned + result.learned, skipped + result.skipped
+            result = memory.reward(Receipt.parse(token), of_receipt)
+            total = RewardResult(*map(sum, zip(total, result, strict=True)))
     if json:
-        write_json({"receipts": len(given), "learned": learned, "skipped": skipped})
+        write_json({"receipts": len(given), **total._asdict()})
     else:
         write(f"recorded rewards for {counted(len(given), 'receipt', 'receipts')}")
 

@@ -5,7 +5,7 @@ a float32 matrix (n, d), or `(bounds, features, weights)` for sparse keys, where
 bounds[i + 1]. Ids are int64, `NO_ID` stands for none.
 
 An index may wrap another one: `ForestIndex` merges several trees, `ProjectedIndex` indexes learned projections of the keys,
-`RerankedIndex` ranks the candidates of another index by a `Reranker`.
+`RerankedIndex` ranks the candidates of another index by a `Reranker`, `ExperiencedIndex` changes scores by past rewards.
 """
 
 from __future__ import annotations

@@ -50,6 +50,7 @@ class TextLearner:
             UnknownId: no text has an id that is rewarded for a question.
 
         Example:
+            >>> from memorytree import TextMemory
             >>> memory = TextMemory(seed=0)
             >>> _ = memory.remember_many(["The umbrella is behind the door", "The key is under the mat", "Rain on Monday"])
             >>> hits = memory.recall("What is behind what, against drizzle?", k=3)
@@ -85,6 +86,7 @@ class TextLearner:
             Their ids, the ids of the texts, the rewards, and whether they count.
 
         Example:
+            >>> from memorytree import TextMemory
             >>> with TextMemory(seed=0) as memory:
             ...     _ = memory.remember("Ada likes tea")
             ...     _ = memory.reward(memory.recall("What does Ada drink?"), [1.0])
@@ -104,6 +106,7 @@ class TextLearner:
             UnknownReward: there is no such reward, or it was withdrawn or replaced.
 
         Example:
+            >>> from memorytree import TextMemory
             >>> with TextMemory(seed=0) as memory:
             ...     _ = memory.remember("Ada likes tea")
             ...     _ = memory.reward(memory.recall("What does Ada drink?"), [0.0])
@@ -117,6 +120,7 @@ class TextLearner:
         """Forget what rewards have taught.
 
         Example:
+            >>> from memorytree import TextMemory
             >>> with TextMemory(seed=0) as memory:
             ...     _ = memory.remember("Ada likes tea")
             ...     _ = memory.reward("What does Ada drink?", 0)
