@@ -63,7 +63,7 @@ def run(job: Job) -> Report:
         splits = [split(parts, seed, questions=200 if job.quick else QUESTIONS) for seed in seeds]
         table = Table(
             f"{name}, {len(seeds)} seeds",
-            ["system", "feedback", "top-1", "less before", "worst", "top-5", "changed", "first"],
+            ["system", "feedback", "top-1", "gain", "worst", "top-5", "changed", "first"],
         )
         add_baselines(table, name, splits, report)
         for mode in (WORDS, ENCODER):
@@ -107,9 +107,9 @@ def add_outcomes(
     )
     report.runs[f"{name}, {mode}, {n} x {kind}"] = [vars(one) for one in after]
     label = f"{name}, {mode}, {n} x {kind}"
-    report.at_least(f"{label}: worst seed, less before", -0.005, min(gains))
+    report.at_least(f"{label}: gain, worst seed", -0.005, round(min(gains), 6))
     if n == FEW and kind in GAINS[mode]:
-        report.at_least(f"{label}: less before", GAINS[mode][kind], mean(gains))
+        report.at_least(f"{label}: gain", GAINS[mode][kind], mean(gains))
     if changed and kind in ("negatives", "all", "first"):
         report.at_least(f"{label}: changed", 0.98, shares[0])
     if clicked:

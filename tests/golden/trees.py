@@ -45,11 +45,11 @@ def explanation_of(explanation):
     }
 
 
-def workload(make_keys, explore=0.2, features=False, forest=0, beam=4, **options):
+def workload(make_keys, explore=0.2, features=False, forest=0, beam=4, experiences=0, **options):
     """Insert, query, reward, remove, learn, sweep and replace; what each answered."""
     rng = np.random.default_rng(7)
     X, Q = make_keys(rng, N), make_keys(rng, QUERIES)
-    tree = MemoryTree(seed=3, trees=forest or 1, **options)
+    tree = MemoryTree(seed=3, trees=forest or 1, experiences=experiences, **options)
     numbers = rng.normal(size=(N, 6)) if features else None
     extra = {} if numbers is None else {"features": numbers[:400]}
     labels = [f"label {i % 7}" for i in range(400)]
@@ -62,9 +62,9 @@ def workload(make_keys, explore=0.2, features=False, forest=0, beam=4, **options
     learned = []
     for i in range(QUERIES):
         hits = tree.query(Q[i], k=K, explore=explore, exploration_seed=i)
-        learned.append(list(tree.reward(hits, list(rewards[i, : len(hits)]))))
+        learned.append(list(tree.reward(hits, list(rewards[i, : len(hits)])))[:2])
     matrix = tree.query_many(Q, k=K, beam=beam)
-    learned.append(list(tree.reward_many(matrix, np.where(matrix.ids >= 0, rewards, np.nan))))
+    learned.append(list(tree.reward_many(matrix, np.where(matrix.ids >= 0, rewards, np.nan)))[:2])
     out |= {"learned": learned, "ids": matrix.ids, "scores": matrix.scores}
     for id in range(0, 400, 9):
         tree.remove(id)
@@ -87,7 +87,7 @@ def workload(make_keys, explore=0.2, features=False, forest=0, beam=4, **options
 def capacity(make_keys, **options):
     rng = np.random.default_rng(11)
     X = make_keys(rng, N)
-    tree = MemoryTree(seed=5, capacity=100, **options)
+    tree = MemoryTree(seed=5, capacity=100, experiences=0, **options)
     out = []
     for i in range(300):
         tree.insert(X[i], i)
@@ -105,6 +105,7 @@ def overlap_scorer(x, keys, features):
 
 CASES = {
     "dense principal": partial(workload, dense_keys),
+    "dense experiences": partial(workload, dense_keys, explore=0.0, experiences=1000),
     "dense principal cosine": partial(workload, dense_keys, scorer="cosine"),
     "dense neighbours": partial(workload, dense_keys, routing="graph"),
     "dense paper": partial(workload, dense_keys, routing="paper", center=True),
@@ -117,6 +118,7 @@ CASES = {
     "dense forest metric": partial(workload, dense_keys, forest=2, scorer="metric"),
     "sparse terms": partial(workload, sparse_keys, explore=0.0),
     "sparse terms tfidf": partial(workload, sparse_keys, explore=0.0, scorer="tfidf"),
+    "sparse experiences": partial(workload, sparse_keys, explore=0.0, scorer="tfidf", experiences=1000),
     "sparse terms expansion": partial(workload, sparse_keys, explore=0.0, scorer="cosine", routing=TermLists(expansion=0.2)),
     "sparse metric": partial(workload, sparse_keys, explore=0.0, scorer="metric"),
     "sparse values": partial(workload, sparse_keys, explore=0.0, scorer="values", features=True),

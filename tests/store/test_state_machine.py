@@ -122,7 +122,7 @@ class StoreAgainstDictionary(RuleBasedStateMachine):
         given[id] = (given[id] + 0.5) % 1
         result = self.store.reward(mine, {id: given[id]})
         assert result == self.twin.reward(other, {id: given[id]})
-        assert result.experiences == 1
+        assert result.experiences <= 1  # none with routing="paper"
 
     @precondition(lambda self: any(past.active for past in self.store.rewards()))
     @rule(data=st.data())
