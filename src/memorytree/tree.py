@@ -973,10 +973,9 @@ class MemoryTree:
             for hit in hits:
                 named = [(keys.feature_name(feature), float(part)) for feature, part in hit.contributions.items()]
                 largest = sorted(named, key=lambda part: (-abs(part[1]), str(part[0])))[:PARTS_SHOWN]
-                least = NEGLIGIBLE_PART * abs(hit.score)
-                parts = tuple(part for part in (*hit.components.items(), *largest) if abs(part[1]) >= least)
+                parts = (*hit.components.items(), *largest)
                 rest = hit.score - sum(part for _, part in parts)
-                if parts and abs(rest) > least:
+                if parts and abs(rest) > NEGLIGIBLE_PART * abs(hit.score):
                     parts = (*parts, (OTHER_PARTS, rest))
                 candidates.append(ExplainedHit(Hit(hit.id, self._values[hit.id], hit.score), parts))
         return Explanation(path.steps, path.leaf, path.n_scored, tuple(candidates), path.searched_neighbours)

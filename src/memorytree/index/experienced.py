@@ -47,6 +47,8 @@ EQUAL = 1e-3
 """Keys are as good as equal if their gap is this part of the largest one found."""
 NEGLIGIBLE = 1e-6
 """The least gap, as a part of the scores."""
+NEGLIGIBLE_SHARE = 1e-3
+"""Experiences that change a score by less, as a part of it, are not explained."""
 QUESTION_BITS = 60
 UNKNOWN_UNIT = 0.25
 """Where no gap to a memory is known, the unit of distances is this part of the mean gap of the nearest questions."""
@@ -268,7 +270,8 @@ class ExperiencedIndex(WrappedIndex):
             before = float(self.inner.score(request.keys, np.array([[id]]))[0, 0])
             hit = alone.get(id, ScoredHit(id, before, {}, {"score without experiences": before}))
             shares = evidence[id].shares(before, scale) if id in evidence else {}
-            named = {f"experience {number}": share for number, share in shares.items()}
+            least = NEGLIGIBLE_SHARE * abs(score)
+            named = {f"experience {number}": share for number, share in shares.items() if abs(share) >= least}
             hits.append(ScoredHit(id, score, hit.contributions, {**hit.components, **named}))
         return hits
 
