@@ -293,7 +293,7 @@ class MemoryTree:
             The conversions, as in `keys`.
 
         Raises:
-            InvalidKey: X is no key.
+            InvalidKey: X is not a key.
             InvalidOption: the options of the tree do not fit keys of this kind, or the features.
 
         >>> MemoryTree(seed=0).check_insert([1.0, 2.0]).dimension
@@ -335,7 +335,7 @@ class MemoryTree:
             Its id.
 
         Raises:
-            InvalidKey: x is no key, or not of the tree's kind.
+            InvalidKey: x is not a key, or not of the tree's kind.
             InvalidOption: another argument is invalid.
 
         >>> tree = MemoryTree(seed=0)
@@ -507,7 +507,7 @@ class MemoryTree:
             This tree.
 
         Raises:
-            InvalidKey: a row of X is no key.
+            InvalidKey: a row of X is not a key.
             InvalidOption: the tree is not empty, or an argument is invalid.
 
         >>> len(MemoryTree(seed=0).fill([[0.0], [1.0]], ["zero", "one"]))
@@ -657,7 +657,7 @@ class MemoryTree:
 
         Raises:
             UnknownId: this tree has never had a memory.
-            InvalidKey: a row of X is no key of the tree's kind.
+            InvalidKey: a row of X is not a key of the tree's kind.
 
         >>> tree = MemoryTree.build([[0.0], [1.0]], ["zero", "one"], scorer="linear", seed=0)
         >>> tree.reward_queries([[0.9]], np.array([[1]]), np.array([[1.0]]), np.array([[0, -1, -1, -1]]))
@@ -795,7 +795,7 @@ class MemoryTree:
             Hits, best first.
 
         Raises:
-            InvalidKey: x is no key of the tree's kind.
+            InvalidKey: x is not a key of the tree's kind.
             InvalidOption: another argument is out of range.
 
         >>> tree = MemoryTree(seed=0)
@@ -980,7 +980,7 @@ class MemoryTree:
             Path and hits.
 
         Raises:
-            InvalidKey: x is no key of the tree's kind.
+            InvalidKey: x is not a key of the tree's kind.
             InvalidOption: another argument is out of range.
 
         >>> tree = MemoryTree(scorer="cosine", seed=0)

@@ -6,7 +6,7 @@ these. Where a subtree must be rebuilt, a writing kernel stops and returns that 
 
 import numpy as np
 
-from memorytree.engine import building, dense, linear, search, sparse, storage  # noqa: F401  (imports register the bodies of dispatched functions)
+from memorytree.engine import building, dense, graph, linear, search, sparse, storage  # noqa: F401  (imports register the bodies of dispatched functions)
 from memorytree.engine.arrays import (
     COUNT,
     GENERATION,
@@ -42,7 +42,6 @@ from memorytree.engine.dispatch import (
     search_tree,
     unlink_row,
 )  # fmt: skip
-from memorytree.engine.graph import copies, links, tuning  # noqa: F401  (as above)
 from memorytree.engine.hash_map import row_of_id
 from memorytree.engine.jit import blank, helper, kernel
 from memorytree.engine.rng import seeded, uniform

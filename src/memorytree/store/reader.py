@@ -213,22 +213,14 @@ class StoreReader:
 
     # ---- queries
 
-    def query(  # noqa: PLR0913  (a keyword for each option)
-        self,
-        x: Key,
-        k: int = 1,
-        *,
-        where: Where | None = None,
-        recall: float | None = None,
-        beam: int | None = None,
-        explore: float = 0.0,
-        exclude: Iterable[int] | None = None,
-        exploration_seed: int | None = None,
+    def query(
+        self, x: Key, k: int = 1, *, where: Where | None = None, **query_options: Unpack[SingleQueryOptions]
     ) -> StoreHits:
         """The memories that fit a key best.
 
         Args:
-            x, k, recall, beam, explore, exclude, exploration_seed: as in `MemoryTree.query`.
+            x, k: as in `MemoryTree.query`.
+            query_options: recall, beam, explore, exclude and exploration_seed, as in `MemoryTree.query`.
             where: only memories with this metadata, {name: value or list of alternatives}. If k memories match, k are
                 returned.
 
@@ -242,11 +234,7 @@ class StoreReader:
         >>> store.query([0.9, 0.2], where={"kind": ["task", "note"]}).values
         ['north']
         """
-        state = self._session.state()
-        asked = SingleQueryOptions(
-            recall=recall, beam=beam, explore=explore, exclude=exclude, exploration_seed=exploration_seed
-        )
-        return query_present(state, x, k, where, asked)
+        return query_present(self._session.state(), x, k, where, query_options)
 
     def query_many(
         self, X: Key, k: int = 1, *, where: Where | None = None, threads: int = 1, **query_options: Unpack[QueryOptions]
